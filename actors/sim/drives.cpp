@@ -119,6 +119,7 @@ void drives::close(int node, int rank, uint64_t number) {
 }
 
 void drives::begin_launch() {
+  unstored_before_ = counted_.unstored;
   for (auto& [node, d] : drives_) d.fault.fails_read = d.fault.fails_write = false;
 }
 

@@ -105,6 +105,8 @@ class drives {
   void forsake(int node, int rank) { folders_[{node, rank}].forsaken = true; }
   /// No operation is to fail any more.
   void begin_launch();
+  /// In this launch a gradient could not be written, which ends its rank (GRF-3).
+  bool lost_gradient() const { return counted_.unstored > unstored_before_; }
   /// The process of a node has ended: its folders are leftovers.
   void end_process(int node);
 
@@ -129,6 +131,7 @@ class drives {
   std::map<std::pair<int, int>, folder> folders_;  ///< by node and rank
   uint64_t opened_ = 0;
   swap_counts counted_;
+  uint64_t unstored_before_ = 0;  ///< this launch
 };
 
 }  // namespace troupe::sim

@@ -22,7 +22,6 @@
 #include "actors/sim/parent_budget.hpp"
 #include "actors/sim/power_watch.hpp"
 #include "actors/sim/slowness.hpp"
-#include "actors/sim/swapped_job.hpp"
 #include "io/checkpoint/catalog.hpp"
 
 namespace troupe::sim {
@@ -268,6 +267,7 @@ class simulation {
   }
 
   void end_launch() {
+    if (room_.disks.lost_gradient()) launch_report_.worst = harm::fatal;
     launch_report_.steps = heard_->steps;
     launch_report_.rates = heard_->rates;
     launch_report_.epochs = heard_->epochs;
@@ -533,7 +533,8 @@ class simulation {
     did(f, fmt::format("of rank {}", rank), harm::fatal);
   }
 
-  /// SIM-27. Starts and recoveries need room; reads, and writes of what has no state, end ranks.
+  /// SIM-27. Starts and recoveries need room; failed reads, and writes of activations, end ranks;
+  /// whether a gradient's write is what failed, is known behind it (end_launch).
   void ail_drive(const fault& f) {
     const int n = victim(f);
     if (!options_.swap.any() || !world_.alive(n)) return;
@@ -541,9 +542,8 @@ class simulation {
     blame_.touched(name_of(n));
     if (f.kind == fault_kind::disk_error) {
       const bool reads = f.random / 16 % 2 == 0;
-      const bool ends = reads || options_.swap.spill_layers > 0 || stores_gradients(plan_);
       did(f, fmt::format("{}, a {}", name_of(n), reads ? "read" : "write"),
-          ends ? harm::fatal : harm::none);
+          reads || options_.swap.spill_layers > 0 ? harm::fatal : harm::none);
       (reads ? drive.fails_read : drive.fails_write) = true;
       return;
     }

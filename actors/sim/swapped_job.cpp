@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "actors/job/replicas_policy.hpp"
 #include "actors/train/engine.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "actors/train/swap_ranks.hpp"
@@ -75,22 +74,6 @@ uint64_t whole_bytes(const train::job_plan& plan, int threads) {
         most, train::process_overhead_bytes(plan.job, o) + stage * train::workers_of(plan.job));
   }
   return most;
-}
-
-bool stores_gradients(const train::job_plan& plan) {
-  const auto stores = [](const train::job_plan& p) {
-    return std::any_of(p.ranks.begin(), p.ranks.end(), [&p](const train::rank_place& rank) {
-      const auto o = train::settled_options(p, rank, threads_said(p.job));
-      return o.shape.where.gradients_on_disk;
-    });
-  };
-  if (stores(plan)) return true;
-  if (!plan.job.recovery.fewer_replicas) return false;
-  const auto counts = train::replica_counts(plan.job);
-  return std::any_of(counts.begin(), counts.end(), [&](int64_t n) {
-    const auto fewer = train::with_replicas(plan, n);
-    return fewer && stores(*fewer);
-  });
 }
 
 std::vector<double> state_parameters(const train::job_plan& plan) {

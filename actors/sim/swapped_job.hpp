@@ -26,10 +26,6 @@ namespace troupe::sim {
 /// What the process of the most demanding ranks takes with all in memory, bytes.
 uint64_t whole_bytes(const train::job_plan& plan, int threads);
 
-/// Whether any rank has gradients on its drive between micro-batches (SWP-17), with fewer replicas
-/// perhaps, where the job may go on with them.
-bool stores_gradients(const train::job_plan& plan);
-
 /// State of all ranks of each stage, in parameters: the optimizer's rule counts them.
 std::vector<double> state_parameters(const train::job_plan& plan);
 
