@@ -79,8 +79,8 @@ TEST_CASE("drills: a job that has any is refused without the flag, and nothing i
   const auto sets = with(layout(2, 1), {drill(R"(who="rank 1",what="fail")")});
   const auto refused = run(job.up(sets));
   CHECK(refused.code == 78);
-  CHECK(refused.err.find("--set: inject: the job has 1 drill: faults that it makes itself; start "
-                         "it with --allow-injection, or leave [[inject]] out") !=
+  CHECK(refused.err.find("--set: inject: the job has 1 drill: faults that it makes itself\n"
+                         "hint: start it with --allow-injection, or leave [[inject]] out") !=
         std::string::npos);
   CHECK_FALSE(fs::exists(job / "run"));
   auto check = job.up(sets);
