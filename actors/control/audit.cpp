@@ -107,7 +107,7 @@ void audit_log::note(const audit_line& line) {
   if (const auto place = append(text_of_line(line, 0)); !place) remember(place.error());
 }
 
-void audit_log::note_refusal(const refusal& r, int64_t now_ns) {
+bool audit_log::note_refusal(const refusal& r, int64_t now_ns) {
   std::lock_guard lock(mutex_);
   if (minute_ != now_ns / minute_ns) {
     minute_ = now_ns / minute_ns;
@@ -115,11 +115,16 @@ void audit_log::note_refusal(const refusal& r, int64_t now_ns) {
   }
   if (++refusals_ > refusals_per_minute) {
     ++left_out_;
-    return;
+    return false;
   }
   auto text = text_of_line(line_of(r), std::exchange(left_out_, 0));
-  if (const auto room = make_room(text.size()); !room) return void(remember(room.error()));
-  if (const auto place = append(std::move(text)); !place) remember(place.error());
+  if (const auto room = make_room(text.size()); !room) {
+    remember(room.error());
+    return false;
+  }
+  const auto place = append(std::move(text));
+  if (!place) remember(place.error());
+  return static_cast<bool>(place);
 }
 
 uint64_t audit_log::failures() const {

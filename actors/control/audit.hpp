@@ -76,8 +76,8 @@ class audit_log {
 
   /// Writes the line of something that is over, or was refused.
   void note(const audit_line& line);
-  /// As above, within bounds (ADT-3). `now_ns` of any steady clock.
-  void note_refusal(const refusal& r, int64_t now_ns);
+  /// As above, within bounds (ADT-3); whether the line is there. `now_ns` of any steady clock.
+  bool note_refusal(const refusal& r, int64_t now_ns);
 
   /// Lines that could not be written.
   uint64_t failures() const;

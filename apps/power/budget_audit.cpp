@@ -30,12 +30,13 @@ struct budget_audit::disk {
       say(fmt::format("warning: {} is not written: {}; {} does what it is told all the same", file,
                       why, budget));
   }
-  /// In the writer's thread, after each task.
-  void look() {
+  /// In the writer's thread, after each task. `has_written`: a line. A result that took its place
+  /// in one, or a refusal that was left out, says nothing of the disk.
+  void look(bool has_written) {
     const auto all = log->failures();
     const bool has_failed = std::exchange(failures, all) != all;
     if (has_failed) return tell(log->trouble());
-    if (missing.exchange(0) == 0 && is_told.exchange(false))
+    if (has_written && missing.exchange(0) == 0 && is_told.exchange(false))
       say(fmt::format("{} is written again", file));
   }
 };
@@ -51,12 +52,8 @@ budget_audit::~budget_audit() {
 }
 
 /// PAU-1
-void budget_audit::put(std::function<void(disk&)> task) {
-  if (writer_.put([to = to_, task = std::move(task)] {
-        task(*to);
-        to->look();
-      }))
-    return;
+void budget_audit::put(std::function<bool(disk&)> task) {
+  if (writer_.put([to = to_, task = std::move(task)] { to->look(task(*to)); })) return;
   ++to_->missing;
   to_->tell("its disk does not answer");
 }
@@ -67,21 +64,23 @@ void budget_audit::begins(uint64_t number, power::order_said said) {
         {said.who, said.role, "", said.from}, said.command, d.budget, said.message, ""};
     const auto place = d.log->begin(line, true);
     d.open[number] = {std::move(line), place ? *place : trace::audit_place{}};
+    return static_cast<bool>(place);
   });
 }
 
 void budget_audit::ends(uint64_t number, const std::string& result) {
   put([number, result](disk& d) {
     auto begun = d.open.extract(number);
-    if (!begun) return;  // it had no room
+    if (!begun) return false;  // it had no room
     begun.mapped().line.result = result;
     d.log->finish(begun.mapped().place, std::move(begun.mapped().line));
+    return false;
   });
 }
 
 void budget_audit::refused(const refusal& r) {
   put([r](disk& d) {
-    d.log->note_refusal(
+    return d.log->note_refusal(
         r, std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
   });
 }

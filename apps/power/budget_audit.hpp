@@ -54,7 +54,8 @@ class budget_audit final : public power::order_keeper {
 
  private:
   struct disk;
-  void put(std::function<void(disk&)> task);
+  /// The task says whether it has written a line.
+  void put(std::function<bool(disk&)> task);
 
   std::shared_ptr<disk> to_;  ///< the writer's tasks' as well
   background writer_;

@@ -2402,6 +2402,10 @@ GUARDS = (
           "actors/power/budget_orders.cpp",
           "|| sender->node() == self->node()) return 0;", "|| (!OUT && sender->node() == self->node())) return 0;",
           "test_actors: BGA-10: budget: what its own gateway*"),
+    guard("serve-audit-again", "that lines are written again is told by one that is (PAU-3)",
+          "apps/power/budget_audit.cpp",
+          "if (has_written && missing", "if ((OUT || has_written) && missing",
+          "test_apps: PAU-3: budget audit*"),
     guard("serve-once", "one process serves a budget at a time (PSV-2)", "apps/power/power_serve.cpp",
           "io::this_process(name), claim_on_folders::if_free));",
           "io::this_process(name),\n"
