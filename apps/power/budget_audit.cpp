@@ -15,6 +15,7 @@ namespace troupe::apps::power_verb {
 struct budget_audit::disk {
   std::string file, budget;
   std::shared_ptr<trace::audit_log> log;
+  size_t room;
   /// Begun, without a result.
   struct open_line {
     trace::audit_line line;
@@ -44,7 +45,7 @@ struct budget_audit::disk {
 budget_audit::budget_audit(const std::filesystem::path& file, std::string budget,
                            std::function<std::string()> wall_time, size_t room)
     : to_(new disk{file.string(), std::move(budget),
-                   std::make_shared<trace::audit_log>(file.string(), std::move(wall_time))}),
+                   std::make_shared<trace::audit_log>(file.string(), std::move(wall_time)), room}),
       writer_(room) {}
 
 budget_audit::~budget_audit() {
@@ -64,6 +65,7 @@ void budget_audit::begins(uint64_t number, power::order_said said) {
         {said.who, said.role, "", said.from}, said.command, d.budget, said.message, ""};
     const auto place = d.log->begin(line, true);
     d.open[number] = {std::move(line), place ? *place : trace::audit_place{}};
+    if (d.open.size() > d.room) d.open.erase(d.open.begin());  // PAU-4
     return static_cast<bool>(place);
   });
 }
@@ -71,7 +73,7 @@ void budget_audit::begins(uint64_t number, power::order_said said) {
 void budget_audit::ends(uint64_t number, const std::string& result) {
   put([number, result](disk& d) {
     auto begun = d.open.extract(number);
-    if (!begun) return false;  // it had no room
+    if (!begun) return false;  // it had no room, or waited for too long
     begun.mapped().line.result = result;
     d.log->finish(begun.mapped().place, std::move(begun.mapped().line));
     return false;

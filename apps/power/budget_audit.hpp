@@ -12,6 +12,8 @@
 //   PAU-2  A line is begun before it gets its result, and lines stand in the order of their begin.
 //   PAU-3  What has no room, or cannot be written, is told once, and once again when lines are
 //     written again.
+//   PAU-4  No more lines wait for their result than there is room for words: one whose result had
+//     no room would wait for ever. The oldest gives way, and stays "asked".
 #pragma once
 
 #include <chrono>

@@ -146,3 +146,21 @@ TEST_CASE("PAU-3: budget audit: that lines are written again is told by a line t
   CHECK(talk.lines("is written again") == 1);
   CHECK(audit_lines(file).size() == 2);
 }
+
+TEST_CASE("PAU-4: budget audit: a line whose result never comes gives way to later ones") {
+  const scratch folder;
+  budget_audit audit(folder / "audit.jsonl", "row0", {}, 2);
+  for (uint64_t i = 1; i <= 3; ++i) {
+    audit.begins(i, brake_by("alice"));
+    REQUIRE(audit.settle(audit_patience));
+  }
+  for (uint64_t i = 1; i <= 3; ++i) {
+    audit.ends(i, "done");
+    REQUIRE(audit.settle(audit_patience));
+  }
+  const auto seen = audit_lines(folder / "audit.jsonl");
+  REQUIRE(seen.size() == 3);
+  CHECK(seen[0]["result"] == "asked");
+  CHECK(seen[1]["result"] == "done");
+  CHECK(seen[2]["result"] == "done");
+}
