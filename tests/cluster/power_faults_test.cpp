@@ -63,9 +63,19 @@ double ample_w() {
 constexpr double little_w = 3;
 constexpr busy_bound little{1.15 * little_w / core_w, 0.4 * slowness};
 
-fs::path file_of_row(const own_signs& signs, double budget_w, const std::string& children) {
-  return budget_file(signs.folder, "row0", budget_w, children);
-}
+/// A budget that no other test sees.
+struct own_row : own_signs, served_row {
+  own_row(double budget_w, const std::string& children)
+      : served_row(budget_file(folder, "row0", budget_w, children)) {
+    REQUIRE(until_row_knows());
+  }
+};
+
+/// Of one job, to which it gives a cap that does not bind, and little where it is not heard.
+struct ample_row : own_row {
+  ample_row()
+      : own_row(ample_w(), child_of_budget("gpt-a", "high", little_w, little_w, ample_w())) {}
+};
 
 /// A process that is stopped until it is told to go on, or the test ends.
 class halted {
@@ -111,12 +121,9 @@ void check_kept(busy_watch& seen, busy_clock::time_point since, const busy_bound
 
 TEST_CASE("PWR-2: while power serve is stopped its jobs fall to their shares, by /proc") {
   if (is_metered_here()) return;
-  const own_signs signs;
+  own_row row(
+      130, child_of_budget("gpt-a", "high", 0, 0, 60) + child_of_budget("gpt-b", "low", 0, 0, 60));
   const job_files a, b;
-  served_row row(file_of_row(
-      signs, 130,
-      child_of_budget("gpt-a", "high", 0, 0, 60) + child_of_budget("gpt-b", "low", 0, 0, 60)));
-  REQUIRE(until_row_knows());
   program first(a.up(with(of_name("gpt-a"), endless))),
       second(b.up(with(of_name("gpt-b"), endless)));
   busy_watch one({first.pid()}), other({second.pid()});
@@ -139,12 +146,9 @@ TEST_CASE("PWR-2: while power serve is stopped its jobs fall to their shares, by
 
 TEST_CASE("PWR-2: a job whose link to its budget is cut works at its share, by /proc") {
   if (is_metered_here()) return;
-  const own_signs signs;
+  ample_row row;
   const job_files job;
-  served_row row(file_of_row(signs, ample_w(),
-                             child_of_budget("gpt-a", "high", little_w, little_w, ample_w())));
-  REQUIRE(until_row_knows());
-  const auto key = (signs.folder / "gpt-a.key").string();
+  const auto key = (row.folder / "gpt-a.key").string();
   REQUIRE(
       run({"key", "--role", "power", "--name", "gpt-a", "--budget", "row0", "--out", key}).code ==
       0);
@@ -167,12 +171,9 @@ TEST_CASE("PWR-2: a job whose link to its budget is cut works at its share, by /
 
 TEST_CASE("PWR-1: what a stopped launcher and head have is nobody else's, by /proc") {
   if (is_metered_here()) return;
-  const own_signs signs;
+  own_row row(
+      55, child_of_budget("gpt-a", "high", 55, 55, 55) + child_of_budget("gpt-b", "low", 0, 0, 60));
   const job_files a, b;
-  served_row row(file_of_row(
-      signs, 55,
-      child_of_budget("gpt-a", "high", 55, 55, 55) + child_of_budget("gpt-b", "low", 0, 0, 60)));
-  REQUIRE(until_row_knows());
   // Next to nothing without work: who waits without a watt is not above its cap by what is idle.
   const std::vector<std::string> idle{"power.model_idle_w=0", "power.model_core_w=1"};
   program first(a.up(with(with(of_name("gpt-a"), idle), endless)));
@@ -199,10 +200,8 @@ TEST_CASE("PWR-1: what a stopped launcher and head have is nobody else's, by /pr
 
 TEST_CASE("PWR-2: a node that was stopped works at no older cap once it goes on, by /proc") {
   if (is_metered_here()) return;
-  const own_signs signs;
+  own_row row(60, child_of_budget("gpt-a", "high", 10, 10, 60));
   const job_files job;
-  served_row row(file_of_row(signs, 60, child_of_budget("gpt-a", "high", 10, 10, 60)));
-  REQUIRE(until_row_knows());
   program up(job.up(
       with(with(of_name("gpt-a"), layout(2, 1)), with(endless, {"cluster.dead_after_ms=120000"}))));
   busy_watch seen({up.pid()});
@@ -221,11 +220,8 @@ TEST_CASE("PWR-2: a node that was stopped works at no older cap once it goes on,
 
 TEST_CASE("PWR-1: a budget that is cut binds a job whose launcher is stopped, by /proc") {
   if (is_metered_here()) return;
-  const own_signs signs;
+  ample_row row;
   const job_files job;
-  served_row row(file_of_row(signs, ample_w(),
-                             child_of_budget("gpt-a", "high", little_w, little_w, ample_w())));
-  REQUIRE(until_row_knows());
   program up(job.up(with(with(of_name("gpt-a"), by_processors), with(larger, endless))));
   busy_watch seen({up.pid()});
   REQUIRE(up.until_step(3));

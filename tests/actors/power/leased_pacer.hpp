@@ -106,6 +106,13 @@ struct leased_pacer : scripted_pacer {
     answered(1, 2, cap_mw);
     last_told();
   }
+  /// Its run has made a second of step 1, at the pace of 60 W.
+  void work() {
+    take_pace(0, 1024, 0);
+    join(60'000);
+    take_pace(1, 500, 0, word);
+    pass(1s);
+  }
   fbs::JobPowerT last_told() {
     const auto all = run.take_all<fbs::JobPower>();
     REQUIRE(!all.empty());

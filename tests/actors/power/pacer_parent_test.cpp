@@ -80,10 +80,7 @@ TEST_CASE("pacer: what is granted, kept to and drawn are counters, by the name o
 
 TEST_CASE("JLP-2: a pacer acknowledges a lesser cap once its run has begun a step under it") {
   leased_pacer f;
-  f.take_pace(0, 1024, 0);
-  f.join(60'000);
-  f.take_pace(1, 500, 0, f.word);
-  f.pass(1s);
+  f.work();
   const auto working = f.answered(1, 3, 40'000);
   CHECK(working.in_force_mw == 60'000);
   CHECK(working.pace_of_1024 == 500);
@@ -180,10 +177,7 @@ TEST_CASE("JLP-4: pacer: a job that its budget does not know makes no step, and 
 
 TEST_CASE("PPL-6: how long a lesser cap takes until the run follows it is measured, and told") {
   leased_pacer f;
-  f.take_pace(0, 1024, 0);
-  f.join(60'000);
-  f.take_pace(1, 500, 0, f.word);
-  f.pass(1s);
+  f.work();
   CHECK(f.answered(1, 3, 40'000).actuation_ms == -1);
   CHECK(f.last_told().pace_of_1024 == 248);
   CHECK(f.status().actuation_p99_ms == -1);
@@ -197,10 +191,7 @@ TEST_CASE("PPL-6: how long a lesser cap takes until the run follows it is measur
 
 TEST_CASE("PPL-6: a lesser cap that rises again before the run follows it measures nothing") {
   leased_pacer f;
-  f.take_pace(0, 1024, 0);
-  f.join(60'000);
-  f.take_pace(1, 500, 0, f.word);
-  f.pass(1s);
+  f.work();
   f.answered(1, 3, 40'000);
   CHECK(f.last_told().pace_of_1024 == 248);
   f.pass(1s);  // the step goes on at its pace
@@ -504,10 +495,7 @@ TEST_CASE("PPL-1: what comes of a report to a budget that has died is not heard"
 
 TEST_CASE("PCR-4: the brake of a budget goes to the run as it comes, with a lease or without") {
   leased_pacer f;
-  f.take_pace(0, 1024, 0);
-  f.join(60'000);
-  f.take_pace(1, 500, 0, f.word);
-  f.pass(1s);
+  f.work();
   CHECK(!f.answered(1, 2, 60'000, false, true).brake_armed);
   auto told = f.last_told();
   CHECK(told.brake);
@@ -556,10 +544,7 @@ TEST_CASE("PCR-4: a job that is held says whose brake it is, however far above")
 
 TEST_CASE("PCR-4: the brake of a budget that is not heard any more is off with the lease") {
   leased_pacer f;
-  f.take_pace(0, 1024, 0);
-  f.join(60'000);
-  f.take_pace(1, 500, 0, f.word);
-  f.pass(1s);
+  f.work();
   f.answered(1, 2, 60'000, false, true);
   CHECK(f.last_told().brake);
   f.pass(8s);
