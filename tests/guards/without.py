@@ -2406,6 +2406,10 @@ GUARDS = (
           "apps/power/budget_audit.cpp",
           "if (has_written && missing", "if ((OUT || has_written) && missing",
           "test_apps: PAU-3: budget audit*"),
+    guard("serve-audit-open", "a line whose result never comes gives way to later ones (PAU-4)",
+          "apps/power/budget_audit.cpp",
+          "if (d.open.size() > d.room)", "if (!OUT && d.open.size() > d.room)",
+          "test_apps: PAU-4: budget audit*"),
     guard("serve-once", "one process serves a budget at a time (PSV-2)", "apps/power/power_serve.cpp",
           "io::this_process(name), claim_on_folders::if_free));",
           "io::this_process(name),\n"
