@@ -19,9 +19,9 @@
 //   ACT-1  What is chosen fits, wherever anything that was looked at does; none, all halves and all
 //     kept are always looked at.
 //   ACT-2  No choice that was looked at and spills nothing is quicker by more than a thousandth; of
-//     those that are as quick it is the one that keeps most. One that spills is taken where it is
-//     quicker than that by more than 3 %, since it writes more; of those that are as quick the one
-//     that spills least.
+//     those that are as quick it is the one that spares most products. One that spills is taken
+//     where it is quicker than that by more than 3 %, since it writes more; of those that are as
+//     quick the one that spills least.
 #pragma once
 
 #include <cstdint>

@@ -78,6 +78,10 @@ TEST_CASE("ACT-2: where the time is the same the choice that computes least is t
   CHECK(m.chosen() == activation_split{12, 0});
   m.room = 40;
   CHECK(m.chosen() == activation_split{3, 9});
+  m.keep = 8;  // as of GPT-2: of 16 parts that are computed again x + attention spares 2
+  m.half_bytes = 3;
+  m.room = m.keep_bytes;
+  CHECK(m.chosen() == activation_split{1, 0});
 }
 
 TEST_CASE("ACT-1: where a block has no x + attention layers keep all or nothing, if it fits") {
