@@ -23,11 +23,22 @@ uint64_t swap_slot_bytes(const io::chunk_file& file) {
   return file.group_bytes() + file.weights_array_bytes();
 }
 
+uint64_t swap_slot_bytes(const io::chunk_file& file, const residency& where, int chunk) {
+  return swap_slot_bytes(file) + (where.gradient_on_disk(chunk) ? file.array_bytes() : 0);
+}
+
 gradient_file::gradient_file(const chunk_slice& slice, const io::chunk_file& state)
     : state_(state),
       whole_bytes_(frame_size(static_cast<size_t>(slice.whole) * sizeof(float))),
       slice_offset_(slice.whole > slice.part ? whole_bytes_ : 0) {
   for (int g = 0; g < state.groups(); ++g) slice_bytes_ += group_bytes(g);
+}
+
+uint64_t swap_file_bytes(const chunk_slice& slice, const io::chunk_file& file,
+                         const residency& where, int chunk) {
+  const uint64_t versions = where.speculates ? 2 : 1;
+  return versions * (file.state_bytes() + file.all_weights_bytes()) +
+         (where.gradient_on_disk(chunk) ? gradient_file(slice, file).file_bytes() : 0);
 }
 
 swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency& where,
@@ -39,14 +50,11 @@ swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency&
     if (!where.of(chunk).state_on_disk) continue;
     const auto slice = slice_of(chunks[c].count, replica);
     const auto file = swap_layout(slice, where, compute);
-    const uint64_t gradient = where.gradient_on_disk(chunk) ? file.array_bytes() : 0;
-    const uint64_t bytes = swap_slot_bytes(file) + gradient;
+    const auto bytes = swap_slot_bytes(file, where, chunk);
     slot = std::max(slot, io::buffer_bytes(bytes));
-    if (gradient > 0) out.file_bytes += gradient_file(slice, file).file_bytes();
     group = std::max({group, io::buffer_bytes(file.group_bytes()),
                       io::state_parts * io::buffer_bytes(file.array_bytes())});
-    const uint64_t versions = where.speculates ? 2 : 1;
-    out.file_bytes += versions * (file.state_bytes() + file.all_weights_bytes());
+    out.file_bytes += swap_file_bytes(slice, file, where, chunk);
   }
   // And one group that a checkpoint reads meanwhile (swapper::read).
   out.slots_bytes = slot * static_cast<uint64_t>(where.groups_in_memory) + group;

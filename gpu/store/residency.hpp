@@ -89,6 +89,8 @@ io::chunk_file swap_layout(const chunk_slice& slice, const residency& where, dty
 uint64_t weights_read_bytes(const io::chunk_file& file);
 /// Memory for one group of such a file on its way.
 uint64_t swap_slot_bytes(const io::chunk_file& file);
+/// The same with the group's gradient, where that of the chunk comes from a file, too.
+uint64_t swap_slot_bytes(const io::chunk_file& file, const residency& where, int chunk);
 
 /// How the gradient of a chunk lies in its file: what several passes of a step add to, of all of
 /// the chunk, and what its update takes, of the own slice. Of one replica both are the same.
@@ -115,6 +117,11 @@ class gradient_file {
   io::chunk_file state_;
   uint64_t whole_bytes_, slice_offset_, slice_bytes_ = 0;
 };
+
+/// What all files of a chunk whose state is on disk take there: with a second version, and with its
+/// gradient's.
+uint64_t swap_file_bytes(const chunk_slice& slice, const io::chunk_file& file,
+                         const residency& where, int chunk);
 
 /// What residency takes of memory and disk beside frames, on each replica.
 struct swap_sizes {

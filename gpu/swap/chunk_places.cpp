@@ -10,15 +10,13 @@ std::vector<place_bytes> bytes_of_places(const model_config& model, const stage_
                                          size_t places) {
   std::vector<place_bytes> out(places);
   const auto chunks = stage_chunks(model, shape);
-  const uint64_t versions = shape.where.speculates ? 2 : 1;
   for (size_t c = 0; c < chunks.size(); ++c) {
-    if (!shape.where.of(static_cast<int>(c)).state_on_disk) continue;
+    const auto chunk = static_cast<int>(c);
+    if (!shape.where.of(chunk).state_on_disk) continue;
     const auto slice = slice_of(chunks[c].count, shape.replica);
     const auto file = swap_layout(slice, shape.where, shape.compute);
-    auto& at = out[place_of_chunk(static_cast<int>(c), places)];
-    at.files += versions * (file.state_bytes() + file.all_weights_bytes());
-    if (shape.where.gradient_on_disk(static_cast<int>(c)))
-      at.files += gradient_file(slice, file).file_bytes();
+    auto& at = out[place_of_chunk(chunk, places)];
+    at.files += swap_file_bytes(slice, file, shape.where, chunk);
     if (!chunks[c].tied_copy) at.state += file.state_bytes();
   }
   const spill_layout spill(shape);

@@ -16,13 +16,14 @@ memory_split split_of(const model_config& model, const stage_shape& shape) {
   uint64_t slot = 0, weights = 0, gradient = 0;
   const auto chunks = stage_chunks(model, shape);
   for (size_t c = 0; c < chunks.size(); ++c) {
-    const auto home = where.of(static_cast<int>(c));
+    const auto chunk = static_cast<int>(c);
+    const auto home = where.of(chunk);
     if (!home.state_on_disk) continue;
     const auto slice = slice_of(chunks[c].count, shape.replica);
     const auto file = swap_layout(slice, where, shape.compute);
-    const bool brings = where.gradient_on_disk(static_cast<int>(c));  // SWP-17
-    slot = std::max(slot, swap_slot_bytes(file) + (brings ? file.array_bytes() : 0));
-    if (brings) gradient = std::max(gradient, gradient_file(slice, file).whole_bytes());
+    slot = std::max(slot, swap_slot_bytes(file, where, chunk));
+    if (where.gradient_on_disk(chunk))  // SWP-17
+      gradient = std::max(gradient, gradient_file(slice, file).whole_bytes());
     // Weights in memory of their own are brought, too, where an update was dropped (SWP-9).
     const auto slice_bytes = static_cast<size_t>(slice.part) * size_of(shape.compute);
     if (home.weight_frame >= 0 || where.speculates)

@@ -135,8 +135,7 @@ status swapper::make_slots() {
   uint64_t bytes = 0, weights = 0;
   for (int c = 0; c < store_.chunk_count(); ++c) {
     if (!on_disk(c)) continue;
-    const auto gradient = where_.gradient_on_disk(c) ? at(c).layout.array_bytes() : 0;
-    bytes = std::max(bytes, swap_slot_bytes(at(c).layout) + gradient);
+    bytes = std::max(bytes, swap_slot_bytes(at(c).layout, where_, c));
     // Weights in memory of their own are brought, too, where an update was dropped (SWP-9).
     if (where_.of(c).weight_frame >= 0 || where_.speculates)
       weights = std::max<uint64_t>(weights, frame_size(slice_bytes(c)));
