@@ -164,10 +164,6 @@ void spill_nothing(const model_config& model, gpu::stage_shape& shape, uint64_t 
   shape = fits ? std::move(kept) : instead(gpu::activation_choice::recompute);
 }
 
-}  // namespace
-
-namespace {
-
 /// The least that a stage takes whose layers keep nothing: with all of it in memory, and with what
 /// can be on a drive there. Of a small model the first is less than what brings the state. What a
 /// GPU of that memory has room for needs no twins.
@@ -278,10 +274,6 @@ size_t old_files_of(const config::checkpoint_section& c) {
   const auto held = std::max<int64_t>(1, c.keep) + c.keep_best;
   return static_cast<size_t>(std::min(held + 2, worth_looking_at));
 }
-
-}  // namespace
-
-namespace {
 
 /// Where a GPU holds all of a stage its process has something to hold, too.
 std::optional<error> lacks_overhead(const config::job& job, const engine_options& options) {

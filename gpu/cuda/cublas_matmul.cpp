@@ -156,7 +156,7 @@ class cublas_matmul final : public matmul {
       : options_(options), table_(table) {}
   ~cublas_matmul() override {
     plans_.clear();
-    workspace_memory_ = buffer{};
+    workspace_ = buffer{};
     if (handle_) table_.destroy(handle_);
   }
 
@@ -185,8 +185,7 @@ class cublas_matmul final : public matmul {
   const matmul_options options_;
   const cublas_lt_table table_;
   cublasLtHandle_t handle_ = nullptr;
-  buffer workspace_memory_;
-  void* workspace_ = nullptr;
+  buffer workspace_;
   std::map<plan_key, std::unique_ptr<plan>> plans_;
 };
 
@@ -218,8 +217,7 @@ status cublas_matmul::open() {
   if (options_.workspace_bytes > 0) {
     const io::memory_holder holder("scratch of matrix products");
     TROUPE_TRY(made, allocate_uncleared(options_.workspace_bytes));
-    workspace_memory_ = std::move(made);
-    workspace_ = workspace_memory_.data();
+    workspace_ = std::move(made);
   }
   return {};
 }
@@ -273,7 +271,7 @@ status cublas_matmul::run(cudaStream_t s, const matmul_args& given) {
 matmul_args cublas_matmul::sum_of_nothing(const matmul_args& given) const {
   matmul_args a = given;
   a.k = 1;
-  a.a = a.b = workspace_;
+  a.a = a.b = workspace_.data();
   a.a_transposed = true;  // a is [1,M], b is [1,N]
   a.b_transposed = false;
   a.a_stride = a.m;
@@ -287,7 +285,7 @@ status cublas_matmul::run_empty_sum(cudaStream_t s, const matmul_args& a) {
   if (bytes > options_.workspace_bytes) {
     return error(errc::usage, "an empty product needs a workspace as long as its longer side");
   }
-  TROUPE_CUDA_TRY(cudaMemsetAsync(workspace_, 0, bytes, s));
+  TROUPE_CUDA_TRY(cudaMemsetAsync(workspace_.data(), 0, bytes, s));
   return multiply(s, sum_of_nothing(a), true);
 }
 
@@ -299,10 +297,10 @@ status cublas_matmul::multiply(cudaStream_t s, const matmul_args& a, bool no_wor
   if (!p->fit) return check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul", describe(key));
   TROUPE_CHECK(set_pointers(p->operation, a));
   const float alpha = 1, beta = a.c ? 1 : 0;
-  return check(
-      table_.matmul(handle_, p->operation, &alpha, a.b, p->a, a.a, p->b, &beta, c, p->d, a.d, p->d,
-                    &p->algorithm, no_workspace ? nullptr : workspace_, p->workspace_bytes, s),
-      "cublasLtMatmul", describe(key));
+  return check(table_.matmul(handle_, p->operation, &alpha, a.b, p->a, a.a, p->b, &beta, c, p->d,
+                             a.d, p->d, &p->algorithm, no_workspace ? nullptr : workspace_.data(),
+                             p->workspace_bytes, s),
+               "cublasLtMatmul", describe(key));
 }
 
 /// Those that are part of the operation. Sums of an operand go where biases come from.

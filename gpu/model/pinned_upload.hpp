@@ -26,9 +26,9 @@ namespace troupe::gpu {
 
 class pinned_upload {
  public:
-  /// Copies go by `to`, which outlives this. Booked as "copies to a GPU". Fails with no_memory.
   static constexpr size_t usual_block_bytes = size_t{4} << 20;
   static constexpr int usual_blocks = 4;
+  /// Copies go by `to`, which outlives this. Booked as "copies to a GPU". Fails with no_memory.
   static result<std::unique_ptr<pinned_upload>> make(stream& to,
                                                      size_t block_bytes = usual_block_bytes,
                                                      int blocks = usual_blocks);

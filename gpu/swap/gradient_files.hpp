@@ -59,7 +59,6 @@ class gradient_files {
 
   /// With its room reserved. Errors: io (a full disk).
   status make(int chunk, const std::filesystem::path& name, const gradient_file& layout);
-  bool has(int chunk) const { return at(chunk).has_value(); }
   const gradient_file& layout(int chunk) const { return at(chunk)->layout; }
 
   /// `frame`: of the chunk, whole blocks; of a whole gradient its beginning is the slice.
