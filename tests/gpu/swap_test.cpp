@@ -105,6 +105,23 @@ class second_read_disk final : public io::thread_disk {
   nanoseconds kept_since_{0};
 };
 
+/// With the bits of memory, on disks of several orders and paces, some groups on their way at once.
+void trains_alike_on_unruly_disks(device& owner, swap_case c, unsigned seeds) {
+  const auto expected = swap_trainer(owner, c, {}).train(steps_of_test);
+  for (unsigned seed = 1; seed <= seeds; ++seed) {
+    CAPTURE(seed);
+    io::faulty_options how;
+    how.seed = seed;
+    how.reorder = true;
+    how.short_move = 0.2;
+    how.interrupted = 0.1;
+    c.groups = 1 + static_cast<int>(seed % 4);
+    swap_trainer swapped(owner, c, on_faulty_disk(how));
+    CHECK(swapped.train(steps_of_test) == expected);
+    CHECK(swapped.failure());
+  }
+}
+
 }  // namespace
 
 TEST_CASE("SWP-15: the next read is with the drive while one is not answered yet") {
@@ -128,22 +145,8 @@ TEST_CASE("SWP-15: the next read is with the drive while one is not answered yet
 TEST_CASE("SWP-1 SWP-2 SWP-3: the disk's order and pace change no bit") {
   auto owner = make_reference_device();
   for (const auto type : {dtype::f32, dtype::bf16})
-    for (const auto& model : {testing::tiny_gpt2(), testing::tiny_llama()}) {
-      swap_case c{model, type};
-      const auto expected = swap_trainer(*owner, c, {}).train(steps_of_test);
-      for (unsigned seed = 1; seed <= 12; ++seed) {
-        CAPTURE(seed);
-        io::faulty_options how;
-        how.seed = seed;
-        how.reorder = true;
-        how.short_move = 0.2;
-        how.interrupted = 0.1;
-        c.groups = 1 + static_cast<int>(seed % 4);
-        swap_trainer swapped(*owner, c, on_faulty_disk(how));
-        CHECK(swapped.train(steps_of_test) == expected);
-        CHECK(swapped.failure());
-      }
-    }
+    for (const auto& model : {testing::tiny_gpt2(), testing::tiny_llama()})
+      trains_alike_on_unruly_disks(*owner, {model, type}, 12);
 }
 
 TEST_CASE("SWP-17 SWP-1: gradients on a disk of any order and pace have the bits of memory's") {
@@ -156,19 +159,7 @@ TEST_CASE("SWP-17 SWP-1: gradients on a disk of any order and pace have the bits
       c.model.layers = 5;
       c.model.ffn = 200;  // so that a layer has several groups
       c.micro_batches = 4;
-      const auto expected = swap_trainer(*owner, c, {}).train(steps_of_test);
-      for (unsigned seed = 1; seed <= 6; ++seed) {
-        CAPTURE(seed);
-        io::faulty_options how;
-        how.seed = seed;
-        how.reorder = true;
-        how.short_move = 0.2;
-        how.interrupted = 0.1;
-        c.groups = 1 + static_cast<int>(seed % 4);
-        swap_trainer swapped(*owner, c, on_faulty_disk(how));
-        CHECK(swapped.train(steps_of_test) == expected);
-        CHECK(swapped.failure());
-      }
+      trains_alike_on_unruly_disks(*owner, c, 6);
     }
 }
 

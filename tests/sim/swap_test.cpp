@@ -63,6 +63,21 @@ bool ends_with(const simulation_outcome& done, const char* text) {
   return done.ends.size() == 1 && done.ends.front().find(text) != std::string::npos;
 }
 
+/// A write of what is counted there ends its rank, which says so, and no other file is taken; where
+/// the job recovers it goes on from a checkpoint.
+void ends_rank_once(simulation_options o, uint64_t swap_counts::*unwritten, const char* text) {
+  const auto fails = [=](const auto& done) { return done.swaps.*unwritten > 0; };
+  const auto ended = with_error(o, of_write, fails);
+  CHECK(ended.swaps.*unwritten == 1);
+  CHECK(ended.swaps.moved == 0);
+  CHECK(ends_with(ended, text));
+  o.recovers = true;
+  const auto recovered = with_error(o, of_write, fails);
+  CHECK(recovered.swaps.*unwritten == 1);
+  CHECK(recovered.recoveries.size() == 1);
+  succeeds(recovered);
+}
+
 world_options two_hosts() {
   world_options o;
   o.nodes = 2;
@@ -235,32 +250,14 @@ TEST_CASE(
   const auto unread = with_error(
       o, of_read, [](const auto& done) { return ends_with(done, "read the activations"); });
   CHECK(unread.swaps.unread == 1);
-  const auto fails = [](const auto& done) { return done.swaps.unspilled > 0; };
-  const auto unwritten = with_error(o, of_write, fails);
-  CHECK(unwritten.swaps.unspilled == 1);
-  CHECK(unwritten.swaps.moved == 0);
-  CHECK(ends_with(unwritten, "write the activations"));
-  o.recovers = true;
-  const auto recovered = with_error(o, of_write, fails);
-  CHECK(recovered.swaps.unspilled == 1);
-  CHECK(recovered.recoveries.size() == 1);
-  succeeds(recovered);
+  ends_rank_once(o, &swap_counts::unspilled, "write the activations");
 }
 
 TEST_CASE("SIM-27 GRF-3: swap: a gradient that a drive fails to write ends its rank") {
   auto o = spilling();
   o.swap.spill_layers = 0;
   o.steps = 20;
-  const auto fails = [](const auto& done) { return done.swaps.unstored > 0; };
-  const auto unwritten = with_error(o, of_write, fails);
-  CHECK(unwritten.swaps.unstored == 1);
-  CHECK(unwritten.swaps.moved == 0);
-  CHECK(ends_with(unwritten, "write the gradient of chunk"));
-  o.recovers = true;
-  const auto recovered = with_error(o, of_write, fails);
-  CHECK(recovered.swaps.unstored == 1);
-  CHECK(recovered.recoveries.size() == 1);
-  succeeds(recovered);
+  ends_rank_once(o, &swap_counts::unstored, "write the gradient of chunk");
 }
 
 TEST_CASE("SIM-33: swap: where a drive keeps less replicas compute again alike what they spilled") {
