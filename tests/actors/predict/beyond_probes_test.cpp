@@ -7,32 +7,23 @@
 #include <doctest/doctest.h>
 #include <caf/actor_cast.hpp>
 
-#include "actors/predict/predictor.hpp"
 #include "messages/text.hpp"
-#include "tests/actors/health/training_replicas.hpp"
+#include "tests/actors/health/predicted_replicas.hpp"
 
 using namespace troupe;
-using health::test::monitor_epoch;
-using health::test::training_replicas;
+using health::test::predicted_replicas;
 
 namespace {
 
 /// Two replicas whose machines were probed: by that their backward takes 30 ms.
-struct probed_replicas : training_replicas {
-  predictor_actor predictor;
-  uint64_t told = 0;
-
-  probed_replicas() : training_replicas(false, 10) {
-    run->started(caf::actor_cast<caf::weak_actor_ptr>(person.self()), 1);
+struct probed_replicas : predicted_replicas {
+  probed_replicas() {
     known_coordinator->started(caf::actor_cast<caf::weak_actor_ptr>(coordinator.self()), 1);
-    auto job = train::test::planned_job().job;
-    job.parallel.data = 2;
-    job.train.batch = 4;
-    job.train.micro_batch = 2;
-    job.model.hidden = 512;
-    predict::predictor_options o{job, monitor_epoch};
-    o.monitor = target;
-    predictor = spawn(predict::predictor, o);
+    begin_predictor([](config::job& job) {
+      job.train.batch = 4;
+      job.train.micro_batch = 2;
+      job.model.hidden = 512;
+    });
     for (const char* node : {"a", "b"}) tell_profile(node);
   }
   void tell_profile(const std::string& node) {
@@ -52,38 +43,15 @@ struct probed_replicas : training_replicas {
                        p.work = 64;
                      }));
   }
-  void tell_times(double ms) {
-    person.tell(predictor, make_msg<fbs::StepTimes>(context_of(epoch), [&](auto& t) {
-                  t.step = ++told;
-                  t.took_ms = ms + 10;
-                  t.replicas = 2;
-                  for (uint32_t rank = 0; rank < 2; ++rank) {
-                    auto& r = *t.ranks.emplace_back(std::make_unique<fbs::RankTimesT>());
-                    r.rank = rank;
-                    r.node = rank == 0 ? "a" : "b";
-                    r.layers = r.threads = 1;
-                    auto& p = *r.parts.emplace_back(std::make_unique<fbs::StepPartT>());
-                    p.kind = "backward";
-                    p.busy_ms = ms;
-                    p.work = 64;
-                  }
-                }));
-  }
-  void train_at(int seconds, double ms) {
-    for (int i = 0; i < seconds; ++i) {
-      make_steps(1, ms, ms);
-      for (int step = 0; step < 2; ++step) tell_times(ms);
-    }
-  }
 };
 
 }  // namespace
 
 TEST_CASE("MON-11: what takes far longer than the node's own probes allow is found, of all nodes") {
   probed_replicas f;
-  f.train_at(40, 400);
+  f.train_at(40, 400, 400);
   CHECK(f.names().empty());
-  f.train_at(15, 400);  // nothing has changed: neither peers nor steps before tell
+  f.train_at(15, 400, 400);  // nothing has changed: neither peers nor steps before tell
   REQUIRE(f.names() == std::vector<std::string>{"slow_part a 0", "slow_part b 1"});
   for (const auto& found : f.findings().findings) {
     CHECK(found->text.starts_with(
@@ -97,12 +65,12 @@ TEST_CASE("MON-11: what takes far longer than the node's own probes allow is fou
   const auto shown = std::ranges::count_if(
       all.parts, [](const auto& p) { return p->suspected == "misconfigured"; });
   CHECK(shown == 2);
-  f.train_at(75, 100);
+  f.train_at(75, 100, 100);
   CHECK(f.names().empty());
 }
 
 TEST_CASE("MON-11: what is as its node's probes allow is none, though a roofline is less") {
   probed_replicas f;
-  f.train_at(60, 100);
+  f.train_at(60, 100, 100);
   CHECK(f.names().empty());
 }

@@ -1,65 +1,30 @@
 // What the predictor doubts stands in what the monitor finds, which is the same without (MON-11).
-#include <algorithm>
 #include <memory>
 #include <string>
 
 #include <doctest/doctest.h>
 #include <caf/send.hpp>
 
-#include "actors/predict/predictor.hpp"
 #include "messages/rejection.hpp"
-#include "tests/actors/health/training_replicas.hpp"
+#include "tests/actors/health/predicted_replicas.hpp"
 
 using namespace troupe;
-using health::test::monitor_epoch;
-using health::test::training_replicas;
+using health::test::predicted_replicas;
 
 namespace {
 
 enum class with { nobody, predictor, killed_predictor };
 
-/// Two replicas under the eyes of a monitor and of a predictor.
-struct doubted_replicas : training_replicas {
-  predictor_actor predictor;
-  uint64_t told = 0;
-
-  explicit doubted_replicas(with whom) : training_replicas(false, 10) {
-    run->started(caf::actor_cast<caf::weak_actor_ptr>(person.self()), 1);
+/// Two replicas, and who predicts of them.
+struct doubted_replicas : predicted_replicas {
+  explicit doubted_replicas(with whom) {
     if (whom == with::nobody) return;
-    auto job = train::test::planned_job().job;
-    job.parallel.data = 2;
-    predict::predictor_options o{job, monitor_epoch};
-    o.monitor = target;
-    predictor = spawn(predict::predictor, o);
+    begin_predictor();
     if (whom == with::killed_predictor) kill();
   }
   void kill() {
     caf::anon_send_exit(predictor, caf::exit_reason::kill);
     settle();
-  }
-  void tell_times(double first_ms, double second_ms) {
-    if (!predictor || !lives(predictor)) return;
-    person.tell(predictor, make_msg<fbs::StepTimes>(context_of(epoch), [&](auto& t) {
-                  t.step = ++told;
-                  t.took_ms = std::max(first_ms, second_ms) + 10;
-                  t.replicas = 2;
-                  for (uint32_t rank = 0; rank < 2; ++rank) {
-                    auto& r = *t.ranks.emplace_back(std::make_unique<fbs::RankTimesT>());
-                    r.rank = rank;
-                    r.node = rank == 0 ? "a" : "b";
-                    r.layers = r.threads = 1;
-                    auto& p = *r.parts.emplace_back(std::make_unique<fbs::StepPartT>());
-                    p.kind = "backward";
-                    p.busy_ms = rank == 0 ? first_ms : second_ms;
-                    p.work = 64;
-                  }
-                }));
-  }
-  void train_at(int seconds, double first_ms, double second_ms) {
-    for (int i = 0; i < seconds; ++i) {
-      make_steps(1, first_ms, second_ms);
-      for (int step = 0; step < 2; ++step) tell_times(first_ms, second_ms);
-    }
   }
   std::string slow_part() {
     const auto all = findings().findings;
