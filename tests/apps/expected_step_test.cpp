@@ -14,7 +14,7 @@
 #include "apps/report/report.hpp"
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/swap/step_traffic.hpp"
-#include "tests/io/job_text.hpp"
+#include "tests/apps/plan_of_text.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -26,13 +26,11 @@ namespace {
 
 /// Of four layers over two stages, four micro-batches each.
 train::job_plan planned_job(const std::vector<std::string>& sets = {}) {
-  auto plan = train::make_plan(
-      job_of_text("[cluster]\nnodes = 2\nthreads = 1\n[model]\nlayers = 4\nheads = 4\nhidden = 64\n"
-                  "vocab = 256\n[data]\npath = \"x.txt\"\n[parallel]\npipeline = 2\n"
-                  "[train]\nsteps = 100\nbatch = 8\nmicro_batch = 2\nseq_len = 32\n",
-                  sets));
-  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
-  return *plan;
+  return plan_of_text(
+      "[cluster]\nnodes = 2\nthreads = 1\n[model]\nlayers = 4\nheads = 4\nhidden = 64\n"
+      "vocab = 256\n[data]\npath = \"x.txt\"\n[parallel]\npipeline = 2\n"
+      "[train]\nsteps = 100\nbatch = 8\nmicro_batch = 2\nseq_len = 32\n",
+      sets);
 }
 
 measured_worker worker_of(double flops_s, double updates_s, double spread, int64_t cores) {

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/up/probed_nodes.hpp"
+#include "tests/apps/plan_of_text.hpp"
 #include "tests/errors.hpp"
-#include "tests/io/job_text.hpp"
 
 using namespace troupe;
 using io::perf::hw_machine;
@@ -22,14 +22,12 @@ namespace {
 
 /// Four layers over two stages on a node each, four micro-batches.
 train::job_plan plan_for_others(const std::vector<std::string>& sets = {}) {
-  auto plan = train::make_plan(
-      job_of_text("[cluster]\nnodes = 2\nthreads = 1\n[model]\nlayers = 4\nheads = 16\n"
-                  "hidden = 64\nvocab = 256\ndtype = \"f32\"\n[data]\npath = \"x.txt\"\n"
-                  "[parallel]\npipeline = 2\n[train]\nsteps = 100\nbatch = 8\nmicro_batch = 2\n"
-                  "seq_len = 32\n",
-                  sets));
-  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
-  return *plan;
+  return plan_of_text(
+      "[cluster]\nnodes = 2\nthreads = 1\n[model]\nlayers = 4\nheads = 16\n"
+      "hidden = 64\nvocab = 256\ndtype = \"f32\"\n[data]\npath = \"x.txt\"\n"
+      "[parallel]\npipeline = 2\n[train]\nsteps = 100\nbatch = 8\nmicro_batch = 2\n"
+      "seq_len = 32\n",
+      sets);
 }
 
 /// Four threads that reach so much together, and a tenth as many updates.

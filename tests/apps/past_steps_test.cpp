@@ -10,7 +10,7 @@
 
 #include "actors/job/plan.hpp"
 #include "actors/train/machine.hpp"
-#include "tests/io/job_text.hpp"
+#include "tests/apps/plan_of_text.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -19,12 +19,10 @@ using apps::step_times;
 namespace {
 
 train::job_plan past_plan(const std::vector<std::string>& sets = {}) {
-  auto plan = train::make_plan(
-      job_of_text("[model]\nlayers = 2\nheads = 4\nhidden = 64\nvocab = 256\n[data]\npath = "
-                  "\"x.txt\"\n[train]\nsteps = 100\nbatch = 8\nmicro_batch = 2\nseq_len = 32\n",
-                  sets));
-  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
-  return *plan;
+  return plan_of_text(
+      "[model]\nlayers = 2\nheads = 4\nhidden = 64\nvocab = 256\n[data]\npath = "
+      "\"x.txt\"\n[train]\nsteps = 100\nbatch = 8\nmicro_batch = 2\nseq_len = 32\n",
+      sets);
 }
 
 report::step_report step_of(double ms) {

@@ -17,7 +17,7 @@
 #include "apps/other_machines.hpp"
 #include "apps/past_steps.hpp"
 #include "apps/up/probed_nodes.hpp"
-#include "tests/io/job_text.hpp"
+#include "tests/apps/plan_of_text.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -27,14 +27,12 @@ namespace {
 
 /// Two nodes that others start.
 train::job_plan plan_elsewhere(const std::vector<std::string>& sets = {}) {
-  auto plan = train::make_plan(
-      job_of_text("[cluster]\nnodes = 2\nlaunch = \"external\"\nport = 4711\n"
-                  "device = \"host\"\n[model]\nlayers = 4\nheads = 4\nhidden = 64\n"
-                  "vocab = 256\n[data]\npath = \"x.txt\"\n[parallel]\npipeline = 2\n[train]\n"
-                  "steps = 100\nbatch = 8\nmicro_batch = 2\nseq_len = 32\n",
-                  sets));
-  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
-  return *plan;
+  return plan_of_text(
+      "[cluster]\nnodes = 2\nlaunch = \"external\"\nport = 4711\n"
+      "device = \"host\"\n[model]\nlayers = 4\nheads = 4\nhidden = 64\n"
+      "vocab = 256\n[data]\npath = \"x.txt\"\n[parallel]\npipeline = 2\n[train]\n"
+      "steps = 100\nbatch = 8\nmicro_batch = 2\nseq_len = 32\n",
+      sets);
 }
 
 io::perf::hw_profile machine_with(double cpus) {

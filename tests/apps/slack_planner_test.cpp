@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/apps/pipeline_profile.hpp"
-#include "tests/io/job_text.hpp"
+#include "tests/apps/plan_of_text.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -26,13 +26,12 @@ struct planned_start {
     std::vector<std::string> sets{"power.slack=plan", "power.profile=" + file,
                                   "power.blocking_w=60", "power.control=nvml_clocks"};
     sets.insert(sets.end(), more.begin(), more.end());
-    const auto plan = train::make_plan(
-        job_of_text("[cluster]\nworkers_per_node = 3\nthreads = 1\n[model]\nlayers = 6\nheads = 4\n"
-                    "hidden = 64\nvocab = 256\n[data]\npath = \"x.txt\"\n[parallel]\npipeline = 3\n"
-                    "[train]\nsteps = 100\nbatch = 8\nmicro_batch = 2\nseq_len = 32\n",
-                    sets));
-    REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
-    return slack_planner::begin(*plan);
+    const auto plan = plan_of_text(
+        "[cluster]\nworkers_per_node = 3\nthreads = 1\n[model]\nlayers = 6\nheads = 4\n"
+        "hidden = 64\nvocab = 256\n[data]\npath = \"x.txt\"\n[parallel]\npipeline = 3\n"
+        "[train]\nsteps = 100\nbatch = 8\nmicro_batch = 2\nseq_len = 32\n",
+        sets);
+    return slack_planner::begin(plan);
   }
   error why_not(std::vector<std::string> more) const {
     const auto made = begin(std::move(more));

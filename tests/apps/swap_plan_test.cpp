@@ -16,7 +16,7 @@
 #include "apps/swap/rates.hpp"
 #include "apps/swap/to_fit.hpp"
 #include "tests/apps/ended.hpp"
-#include "tests/io/job_text.hpp"
+#include "tests/apps/plan_of_text.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -50,9 +50,7 @@ class environment {
 };
 
 train::job_plan plan_of(const std::vector<std::string>& sets) {
-  auto plan = train::make_plan(job_of_text(swapping_text, sets));
-  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
-  return *plan;
+  return plan_of_text(swapping_text, sets);
 }
 
 std::string floor_setting(const std::string& dir) {
