@@ -12,6 +12,7 @@
 
 #include "actors/train/measured_split_policy.hpp"
 #include "apps/report/text.hpp"
+#include "apps/run_machines.hpp"
 #include "gpu/predict/roofline.hpp"
 #include "io/base/counted.hpp"
 #include "trace/text.hpp"
@@ -29,12 +30,6 @@ constexpr double outside_by = 2;
 constexpr int64_t probed_side = 1024;
 /// Times as quick as this machine, or as slow.
 constexpr double near_this_machine = 10;
-
-bool computes_on_gpu(const train::job_plan& plan, const hw_profile& is) {
-  const auto device = plan.job.cluster.device;
-  return device == config::device_kind::cuda ||
-         (device == config::device_kind::automatic && is.gpus.value_or(0) > 0);
-}
 
 /// Numbers that are asked for, and the names of those that are not there.
 class needed_numbers {
@@ -83,7 +78,7 @@ measured_worker host_worker(needed_numbers& needed, const train::job_plan& plan,
 result<measured_worker> worker_on(const std::string& file, const hw_machine& machine,
                                   const train::job_plan& plan, int64_t workers) {
   needed_numbers needed(machine.profile);
-  const bool on_gpu = computes_on_gpu(plan, machine.profile);
+  const bool on_gpu = is_on_gpus(plan.job, machine.profile);
   if (on_gpu && plan.job.model.dtype != config::compute_dtype::bf16)
     return error{errc::unavailable,
                  fmt::format("{} of {} computes on GPUs, which are probed with model.dtype "
@@ -96,13 +91,9 @@ result<measured_worker> worker_on(const std::string& file, const hw_machine& mac
   return out;
 }
 
-uint64_t workers_of(const train::job_plan& plan, size_t node) {
-  return static_cast<uint64_t>(std::max<int64_t>(1, plan.job.cluster.node[node].workers));
-}
-
 uint64_t bytes_of_worker(const train::job_plan& plan, const hw_profile& is, int64_t workers) {
   constexpr double gib = 1024.0 * 1024 * 1024;
-  if (computes_on_gpu(plan, is)) return static_cast<uint64_t>(gib * is.gpu_gib.value_or(0));
+  if (is_on_gpus(plan.job, is)) return static_cast<uint64_t>(gib * is.gpu_gib.value_or(0));
   return static_cast<uint64_t>(gib * is.mem_gib.value_or(0) / static_cast<double>(workers));
 }
 
@@ -209,9 +200,11 @@ void add_split(expected_there& out, const train::job_plan& plan, const other_mac
                double by) {
   if (plan.job.parallel.pipeline == 1) return;
   std::vector<train::node_pace> places;
-  for (size_t n = 0; n < others.nodes.size(); ++n)
+  for (size_t n = 0; n < others.nodes.size(); ++n) {
+    const auto workers = static_cast<uint64_t>(workers_at(plan.job, n));
     places.push_back({others.can.machines[others.can.of_node[n]].paces.flops_s / by,
-                      others.worker_bytes[n] * workers_of(plan, n)});  // for all of a host
+                      others.worker_bytes[n] * workers});  // for all of a host
+  }
   out.split = train::measured_split(plan, places);
 }
 
@@ -230,7 +223,7 @@ result<other_machines> others_of(const std::string& file, const std::vector<hw_m
     return other_machine_count(file, machines.size(), places);
   for (size_t n = 0; n < places; ++n) {
     const auto& machine = machines.size() == 1 ? machines.front() : machines[n];
-    const auto workers = static_cast<int64_t>(workers_of(plan, n));
+    const auto workers = workers_at(plan.job, n);
     TROUPE_TRY(worker, worker_on(file, machine, plan, workers));
     out.nodes.push_back(machine);
     out.can.machines.push_back(std::move(worker));
@@ -246,8 +239,7 @@ result<other_machines> others_of(const std::vector<probed_place>& places,
   const auto count = static_cast<size_t>(plan.job.cluster.places());
   if (places.size() != count) return other_machine_count(nodes, places.size(), count);
   std::map<std::string, int64_t> workers;  // by host
-  for (size_t n = 0; n < count; ++n)
-    workers[places[n].host] += static_cast<int64_t>(workers_of(plan, n));
+  for (size_t n = 0; n < count; ++n) workers[places[n].host] += workers_at(plan.job, n);
   other_machines out;
   out.file = nodes;
   std::map<std::string, size_t> machines;  // by host

@@ -25,12 +25,6 @@ using io::perf::hw_profile;
 /// Of a machine's kind, in a name.
 constexpr size_t named_kind_bytes = 120;
 
-bool on_gpu_there(const config::job& job, const hw_profile& is) {
-  const auto wanted = job.cluster.device;
-  return wanted == config::device_kind::cuda ||
-         (wanted == config::device_kind::automatic && is.gpus.value_or(0) > 0);
-}
-
 /// That threads may use at once; a container's share is less.
 std::optional<double> cores_of(const hw_profile& is) {
   if (!is.usable_cpus) return std::nullopt;
@@ -53,11 +47,6 @@ std::optional<std::string> kind_of(const hw_profile& is, bool on_gpu) {
   return out;
 }
 
-int64_t workers_at(const config::job& job, size_t place) {
-  const auto& nodes = job.cluster.node;
-  return place < nodes.size() ? std::max<int64_t>(1, nodes[place].workers) : 1;
-}
-
 }  // namespace
 
 bool is_on_gpus(const config::job& job) {
@@ -68,6 +57,17 @@ bool is_on_gpus(const config::job& job) {
   const std::vector<int64_t> node_of(static_cast<size_t>(ranks));
   const auto chosen = train::choose_devices(wanted, std::span(&here, 1), node_of);
   return chosen && chosen->names.front() != "host";
+}
+
+bool is_on_gpus(const config::job& job, const hw_profile& machine) {
+  const auto wanted = job.cluster.device;
+  return wanted == config::device_kind::cuda ||
+         (wanted == config::device_kind::automatic && machine.gpus.value_or(0) > 0);
+}
+
+int64_t workers_at(const config::job& job, size_t place) {
+  const auto& nodes = job.cluster.node;
+  return place < nodes.size() ? std::max<int64_t>(1, nodes[place].workers) : 1;
 }
 
 std::optional<run_machines> machines_here(const config::job& job) {
@@ -86,7 +86,7 @@ std::optional<run_machines> machines_of(std::span<const run_place> places, const
   run_machines out{{}, 0, false};
   for (size_t p = 0; p < places.size(); ++p) {
     const auto& place = places[p];
-    const bool on_gpu = on_gpu_there(job, place.is);
+    const bool on_gpu = is_on_gpus(job, place.is);
     const auto kind = kind_of(place.is, on_gpu);
     if (!kind) return std::nullopt;
     const auto host = hosts.try_emplace(place.host, hosts.size()).first->second;

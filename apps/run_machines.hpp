@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,6 +36,11 @@ struct run_machines {
 
 /// Whether GPUs compute a job here, as nodes are handed theirs.
 bool is_on_gpus(const config::job& job);
+
+/// Whether GPUs compute a job on such a machine, as far as its profile tells.
+bool is_on_gpus(const config::job& job, const io::perf::hw_profile& machine);
+/// Of a place of the job; one at least.
+int64_t workers_at(const config::job& job, size_t place);
 
 /// Nothing where other machines have a part in the job.
 std::optional<run_machines> machines_here(const config::job& job);
