@@ -13,6 +13,7 @@
 #include "apps/talk.hpp"
 #include "gpu/predict/explain.hpp"
 #include "io/base/counted.hpp"
+#include "io/perf/model_file.hpp"
 #include "io/perf/readers.hpp"
 #include "trace/text.hpp"
 
@@ -123,7 +124,7 @@ struct explained {
 learning_curve curve_of(const gpu::predict::ModelT& m) {
   learning_curve out;
   // A network that only says where neighbours are has answered nothing.
-  if (!m.network || m.kind.find("ncpp") == std::string::npos) return out;
+  if (!m.network || !io::perf::is_of_network(m.kind)) return out;
   const auto& n = *m.network;
   out.passes.assign(n.curve_passes.begin(), n.curve_passes.end());
   out.learned.assign(n.curve_learned.begin(), n.curve_learned.end());

@@ -31,6 +31,7 @@
 #include "io/base/text.hpp"
 #include "io/file.hpp"
 #include "io/perf/extra.hpp"
+#include "io/perf/model_file.hpp"
 #include "io/perf/readers.hpp"
 #include "trace/text.hpp"
 
@@ -47,7 +48,7 @@ struct studied_kind {
   std::string name, kind;
   bool intra = true, inter = true, groups = true;
 
-  bool has_network() const { return kind == "auto" || kind.find("ncpp") != std::string::npos; }
+  bool has_network() const { return kind == "auto" || io::perf::is_of_network(kind); }
   bool fitted_with(const studied_kind& o) const {
     return intra == o.intra && inter == o.inter && groups == o.groups &&
            gpu::predict::fitted_alike(kind, o.kind);

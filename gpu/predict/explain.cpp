@@ -146,7 +146,7 @@ std::vector<factor> factors_of(predictor& p, const perf_row& row) {
     for (size_t i = 0; i < sums.size(); ++i)
       add(m.features[i]->group, m.features[i]->name, sums[i]);
   }
-  const bool with_network = m.kind.find("ncpp") != std::string::npos;
+  const bool with_network = io::perf::is_of_network(m.kind);
   const bool with_local = m.kind.ends_with("+local");
   std::vector<double> by_network(k, 0.0), by_local(k, 0.0);
   for (size_t o = 0; o < k; ++o) {
@@ -187,7 +187,7 @@ std::vector<importance> importances_of(predictor& p, const row_list& rows, uint6
 std::optional<attention_told> attention_of(predictor& p, const row_list& rows,
                                            const std::vector<importance>& worth, uint64_t seed) {
   const auto& m = p.model();
-  if (m.kind.find("ncpp") == std::string::npos) return std::nullopt;
+  if (!io::perf::is_of_network(m.kind)) return std::nullopt;
   const auto seen = p.attended(rows);
   if (seen.groups.empty() || (seen.numbers.empty() && seen.categories.empty())) return std::nullopt;
   attention_told out;

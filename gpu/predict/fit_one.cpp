@@ -9,6 +9,7 @@
 
 #include "gpu/predict/neighbours.hpp"
 #include "gpu/predict/ridge.hpp"
+#include "io/perf/model_file.hpp"
 
 namespace troupe::gpu::predict {
 
@@ -177,7 +178,7 @@ void keep_neighbours(ModelT& m, const row_list& rows, const std::vector<float>& 
 fit_plan plan_of(std::string_view kind, const fit_options& options, size_t rows) {
   fit_plan p;
   p.trunk = kind == "auto" || kind.starts_with("trunk");
-  p.network = kind == "auto" || kind.find("ncpp") != std::string_view::npos;
+  p.network = kind == "auto" || io::perf::is_of_network(kind);
   p.published = kind == "ncpp-published";
   p.intra = options.intra;
   p.inter = options.inter;

@@ -123,9 +123,7 @@ std::vector<prediction_parts> predictor::parts(const row_list& rows, std::vector
 double predictor::logarithm(const prediction_parts& p, size_t o, std::string_view kind) const {
   if (kind == "mean") return model_.offsets[o];
   double residual = 0;
-  if (kind.find("ncpp") != std::string_view::npos) {
-    residual += network_share(p.distance) * p.network[o];
-  }
+  if (io::perf::is_of_network(kind)) residual += network_share(p.distance) * p.network[o];
   if (kind.ends_with("+local")) residual += p.local[o];
   const double sum =
       p.trunk[o] + model_.scale[o] * std::clamp(residual, -residual_clip, residual_clip);
@@ -149,7 +147,7 @@ double predictor::half_width(double distance) const {
 }
 
 double predictor::spread_of(const prediction_parts& p, size_t o) const {
-  if (model_.kind.find("ncpp") == std::string::npos) return 0;
+  if (!io::perf::is_of_network(model_.kind)) return 0;
   return model_.scale[o] * network_share(p.distance) * p.spread[o];
 }
 

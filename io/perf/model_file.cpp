@@ -102,7 +102,7 @@ std::string fault_of_trunk(const ModelT& m) {
 std::string fault_of_kind(const ModelT& m) {
   if (std::find(std::begin(model_kinds), std::end(model_kinds), m.kind) == std::end(model_kinds))
     return "an unknown kind";
-  if (m.kind.find("ncpp") != std::string::npos && !m.network) return "a network is missing";
+  if (is_of_network(m.kind) && !m.network) return "a network is missing";
   if (m.kind.ends_with("+local") && !m.local) return "neighbours are missing";
   return {};
 }

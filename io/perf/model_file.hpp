@@ -32,6 +32,10 @@ inline constexpr uint32_t model_version = 2;
 /// What a model's kind may be, from the plainest on.
 inline constexpr std::string_view model_kinds[] = {
     "mean", "trunk", "trunk+local", "ncpp", "ncpp-published", "trunk+ncpp", "trunk+ncpp+local"};
+/// Whether a network has a say in what a model of the kind answers.
+constexpr bool is_of_network(std::string_view kind) noexcept {
+  return kind.find("ncpp") != std::string_view::npos;
+}
 /// Of the file; of a network's width, hidden width and heads; of levels of one category.
 inline constexpr size_t max_model_bytes = size_t{256} << 20;
 inline constexpr uint32_t max_network_width = 512;
