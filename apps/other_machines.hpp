@@ -5,7 +5,7 @@
 // and what leaves a machine over its network card. A layer reaches less than the probe's large
 // products. By how much is known where steps of such work were seen on this machine and this
 // machine was probed, too: then both rooflines carry over what was seen. Otherwise the interval is
-// wide. Both are chosen widths: nobody has held them against other machines.
+// wide. Both are chosen widths (gpu/predict/roofline.hpp).
 //
 // Pure but for read_others().
 //

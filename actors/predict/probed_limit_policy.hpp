@@ -38,6 +38,7 @@
 #include <vector>
 
 #include "actors/predict/learning_policy.hpp"
+#include "gpu/predict/roofline.hpp"
 #include "io/base/model_config.hpp"
 #include "io/config/job.hpp"
 #include "messages/step_parts.hpp"
@@ -45,7 +46,7 @@
 namespace troupe::predict {
 
 struct probed_limit_options {
-  double times = 4;           ///< the roofline; 0: nobody is named
+  double times = gpu::predict::roofline_most;  ///< the roofline; 0: nobody is named
   size_t windows = 12;        ///< running, that are beyond
   size_t windows_back = 4;    ///< running, that are within
   size_t first_steps = 3;     ///< of an epoch

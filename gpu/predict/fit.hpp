@@ -42,8 +42,7 @@ struct fit_options {
 inline constexpr error_kind<std::string_view, size_t, size_t> too_few_rows{
     "too_few_rows", errc::bad_data, "{}: {} train rows with labels; expected {} at least",
     "add rows, or labels that are missing; of few, `troupe predict split --val 0 --test 0.1` "
-    "leaves "
-    "most to train on"};
+    "leaves most to train on"};
 inline constexpr size_t fewest_rows = 10;
 
 inline constexpr error_kind<std::string_view, size_t, size_t, size_t> too_many_numbers{
