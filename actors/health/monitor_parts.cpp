@@ -15,6 +15,7 @@
 #include "actors/health/machine_values_policy.hpp"
 #include "actors/health/monitoring.hpp"
 #include "io/base/rank_grid.hpp"
+#include "io/perf/machine_print.hpp"
 #include "messages/operations.hpp"
 #include "messages/rejection.hpp"
 #include "messages/text.hpp"
@@ -184,10 +185,12 @@ void watch_parts(monitor_state& st) {
 void note_machine(monitor_state& st, const fbs::Hello& said) {
   const auto* h = said.hardware();
   if (h == nullptr || said.node() == nullptr) return;
-  auto kind = fmt::format("{}, {} cores", text_of(h->cpu_model()), h->cores());
+  std::vector<std::string> gpus;
   if (h->gpus() != nullptr)
-    for (const auto* gpu : *h->gpus()) kind += fmt::format(", {}", text_of(gpu));
-  const std::string node(text_of(said.node()));
+    for (const auto* gpu : *h->gpus()) gpus.push_back(text_of(gpu));
+  const auto model = text_of(h->cpu_model()), node = text_of(said.node());
+  // Of how much memory it has a part's time knows nothing.
+  auto kind = io::perf::print_of({model, h->cores(), 0, gpus, {}}).kind;
   if (std::ranges::count(st.nodes, node) > 0) st.machine_kinds[node] = std::move(kind);
 }
 

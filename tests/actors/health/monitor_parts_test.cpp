@@ -127,12 +127,15 @@ TEST_CASE("MON-10: who asks is told what each part should take, and what is susp
 namespace {
 
 /// Says what a machine is.
-void say_hello(training_replicas& f, const char* node, const char* processor) {
+void say_hello(training_replicas& f, const char* node, const char* processor,
+               const parts_strings& gpus = {}, uint64_t memory_bytes = 0) {
   f.coordinator.tell(f.target, make_msg<fbs::Hello>({}, [&](auto& h) {
                        h.node = node;
                        h.hardware = std::make_unique<fbs::HardwareFactsT>();
                        h.hardware->cpu_model = processor;
                        h.hardware->cores = 8;
+                       h.hardware->gpus = gpus;
+                       h.hardware->memory_bytes = memory_bytes;
                      }));
 }
 
@@ -179,5 +182,21 @@ TEST_CASE("MON-10: machines of unlike kinds, and of kinds that nobody knows, are
     REQUIRE(f.names() == parts_strings{"slow_part b 1"});
     CHECK(f.findings(true).parts.at(0)->differs.empty());
     CHECK(f.findings().findings[0]->text.find("MHz") == std::string::npos);
+  }
+}
+
+TEST_CASE(
+    "MON-10: machines are of one kind whatever their memory, and in whatever order GPUs come") {
+  for (const char* other : {"GPU 2", "GPU 3"}) {
+    training_replicas f(false, 10);
+    say_hello(f, "a", "x", {"GPU 1", "GPU 2"}, uint64_t{64} << 30);
+    say_hello(f, "b", "x", {other, "GPU 1"}, uint64_t{32} << 30);
+    f.first_machine = machine_at(1980, 3000);
+    f.second_machine = machine_at(1410, 3000);
+    f.make_steps(20, 400, 400);
+    f.make_steps(8, 400, 480);
+    REQUIRE(f.names() == parts_strings{"slow_part b 1"});
+    const bool is_alike = std::string(other) == "GPU 2";
+    CHECK(f.findings(true).parts.at(0)->differs.empty() != is_alike);
   }
 }
