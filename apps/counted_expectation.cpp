@@ -9,7 +9,6 @@
 
 #include "apps/kept_expectation.hpp"
 #include "apps/report/report.hpp"
-#include "apps/report/text.hpp"
 #include "io/base/counted.hpp"
 #include "trace/text.hpp"
 
@@ -40,11 +39,10 @@ double tokens_a_second(const train::job_plan& plan, double step_s) {
 }
 
 std::string counted_past_text(const train::job_plan& plan, const past_expectation& e) {
-  return fmt::format("expected: {}\n  this counts, as {}: {} tokens/s, {} for {}\n", past_text(e),
-                     why_past_counts(e),
-                     report::grouped(static_cast<int64_t>(tokens_a_second(plan, e.step.step_s))),
-                     report::duration(run_seconds(plan, e.step.step_s)),
-                     counted(plan.job.train.steps, "step"));
+  return fmt::format(
+      "expected: {}\n  this counts, as {}: {} tokens/s, {} for {}\n", past_text(e),
+      why_past_counts(e), grouped(static_cast<int64_t>(tokens_a_second(plan, e.step.step_s))),
+      report::duration(run_seconds(plan, e.step.step_s)), counted(plan.job.train.steps, "step"));
 }
 
 /// A layer's lines beside those that count: each two letters further in.

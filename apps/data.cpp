@@ -12,7 +12,6 @@
 #include "apps/bench/interrupt.hpp"
 #include "apps/commands.hpp"
 #include "apps/progress_line.hpp"
-#include "apps/report/report.hpp"
 #include "io/base/counted.hpp"
 #include "io/base/printable.hpp"
 #include "io/data/corpus.hpp"
@@ -110,10 +109,10 @@ result<int> prepare(const data_arguments& a) {
   options.progress = [&](const io::corpus_progress& p) {
     if (!line.due()) return !interrupt->asked();
     if (const auto text = pace.heard(static_cast<int64_t>(passed() * 1e9), p))
-      line.tell(fmt::format(
-          "{} | {} {}, {} {}", *text, report::grouped(static_cast<int64_t>(p.documents_done)),
-          plural(p.documents_done, "document"), report::grouped(static_cast<int64_t>(p.tokens)),
-          plural(p.tokens, "token")));
+      line.tell(fmt::format("{} | {} {}, {} {}", *text,
+                            grouped(static_cast<int64_t>(p.documents_done)),
+                            plural(p.documents_done, "document"),
+                            grouped(static_cast<int64_t>(p.tokens)), plural(p.tokens, "token")));
     return !interrupt->asked();
   };
   auto made = prepare_into(a, source, *words, options);
@@ -123,10 +122,10 @@ result<int> prepare(const data_arguments& a) {
   if (made->found > 0)
     say(fmt::format("{} of {} shards were there already", made->found, made->files.size()));
   say(fmt::format("{}: {} {} of {} from {}, {} bytes, in {:.1f} s", a.out,
-                  report::grouped(static_cast<int64_t>(made->done.tokens)),
+                  grouped(static_cast<int64_t>(made->done.tokens)),
                   plural(made->done.tokens, "token"), words->name(),
                   counted(made->done.documents_done, "document"),
-                  report::grouped(static_cast<int64_t>(made->done.text_bytes)), passed()));
+                  grouped(static_cast<int64_t>(made->done.text_bytes)), passed()));
   if (a.json) TROUPE_CHECK(print(facts_of(a, *words, *made).dump() + "\n"));
   return 0;
 }
@@ -220,9 +219,8 @@ result<std::vector<texts_seen>> read_texts(const io::text_source& source) {
     seen.bytes += part->text.size();
     if (part->last) ++seen.documents;
     if (line.due())
-      line.tell(fmt::format("{} of {} bytes read",
-                            report::grouped(static_cast<int64_t>(part->file_bytes)),
-                            report::grouped(static_cast<int64_t>(source.total_bytes()))));
+      line.tell(fmt::format("{} of {} bytes read", grouped(static_cast<int64_t>(part->file_bytes)),
+                            grouped(static_cast<int64_t>(source.total_bytes()))));
   }
 }
 
@@ -250,8 +248,7 @@ result<nlohmann::ordered_json> seen_in_texts(const data_arguments& a) {
   }
   if (seen.size() > 1)
     say(fmt::format("{}: {}, {} bytes of text", counted(seen.size(), "file"),
-                    counted(sum.documents, "document"),
-                    report::grouped(static_cast<int64_t>(sum.bytes))));
+                    counted(sum.documents, "document"), grouped(static_cast<int64_t>(sum.bytes))));
   return all;
 }
 

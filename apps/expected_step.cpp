@@ -161,10 +161,10 @@ std::string better_cut_text(const train::job_plan& plan, const better_cut& bette
 
 std::string times_text(const train::job_plan& plan, const expected_step& e,
                        std::string_view begin) {
-  auto out = fmt::format("{}: {} a step ({} to {}), {} tokens/s, {} for {}\n", begin,
-                         time_of(e.step_s), time_of(e.least_s), time_of(e.most_s),
-                         report::grouped(static_cast<int64_t>(e.tokens_s)),
-                         report::duration(e.run_s), counted(plan.job.train.steps, "step"));
+  auto out =
+      fmt::format("{}: {} a step ({} to {}), {} tokens/s, {} for {}\n", begin, time_of(e.step_s),
+                  time_of(e.least_s), time_of(e.most_s), grouped(static_cast<int64_t>(e.tokens_s)),
+                  report::duration(e.run_s), counted(plan.job.train.steps, "step"));
   constexpr size_t told = 8;
   for (size_t i = 0; i < std::min(told, e.stages.size()); ++i) {
     const auto& s = e.stages[i];

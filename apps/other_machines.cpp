@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/train/measured_split_policy.hpp"
-#include "apps/report/text.hpp"
 #include "apps/run_machines.hpp"
 #include "gpu/predict/roofline.hpp"
 #include "io/base/counted.hpp"
@@ -170,8 +169,8 @@ void carry_over(expected_there& out, const known_here& here, double roofline_her
   const bool same = here.step.basis == io::perf::past_basis::same_work;
   out.rests_on =
       fmt::format("{} steps of {} of {} on this machine, by what the probes of both differ",
-                  report::grouped(static_cast<int64_t>(here.step.steps)),
-                  counted(here.step.runs, "run"), same ? "this work" : "other work");
+                  grouped(static_cast<int64_t>(here.step.steps)), counted(here.step.runs, "run"),
+                  same ? "this work" : "other work");
 }
 
 /// Nothing but probes.

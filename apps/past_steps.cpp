@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/job/plan.hpp"
-#include "apps/report/text.hpp"
 #include "apps/up/run_log.hpp"
 #include "gpu/predict/online_policy.hpp"
 #include "io/base/counted.hpp"
@@ -243,7 +242,7 @@ std::string past_text(const past_expectation& e) {
   const bool same = s.basis == perf::past_basis::same_work;
   auto out = fmt::format(
       "{} a step ({} to {}), by {} steps of {} of {} {}", time_text(s.step_s), time_text(s.least_s),
-      time_text(s.most_s), report::grouped(static_cast<int64_t>(s.steps)), counted(s.runs, "run"),
+      time_text(s.most_s), grouped(static_cast<int64_t>(s.steps)), counted(s.runs, "run"),
       same ? "this work" : "other work", e.elsewhere ? "on these machines" : "here");
   if (e.ledger.runs > 0)
     out += fmt::format("; expectations were off by {:.0f} % (median of {}), {:.0f} % at most",

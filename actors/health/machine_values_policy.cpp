@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "io/base/counted.hpp"
 #include "io/base/median.hpp"
 
 namespace troupe::health {
@@ -35,14 +36,6 @@ constexpr value_row value_rows[] = {
 
 bool is_value(const value_row& row, std::optional<double> x) {
   return x && *x >= row.least && *x <= row.most;  // MVL-1: what is no number is neither
-}
-
-/// "1,980"
-std::string grouped(double x) {
-  const auto whole = std::llround(x);
-  auto text = fmt::format("{}", std::abs(whole));
-  for (auto at = std::ssize(text) - 3; at > 0; at -= 3) text.insert(static_cast<size_t>(at), ",");
-  return whole < 0 ? "-" + text : text;
 }
 
 /// MVL-2.
@@ -78,9 +71,9 @@ std::string differing_values(const machine_values& own, std::span<const machine_
     const auto of_others = median(theirs);
     if (!is_worse(row, *mine, of_others)) continue;
     out += fmt::format("{}{}, the other{} {}", told == 0 ? "" : "; ",
-                       fmt::format(fmt::runtime(row.own), grouped(*mine)),
+                       fmt::format(fmt::runtime(row.own), grouped(std::llround(*mine))),
                        theirs.size() > 1 ? "s" : "",
-                       fmt::format(fmt::runtime(row.others), grouped(of_others)));
+                       fmt::format(fmt::runtime(row.others), grouped(std::llround(of_others))));
     if (++told == values_told) break;
   }
   return out;

@@ -115,9 +115,8 @@ std::string row_text(const row_told& t) {
   for (int c = 0; c < sim::row_classes; ++c) {
     const auto& of = done.of[static_cast<size_t>(c)];
     rows.push_back({c == 0 ? "low" : "high", fmt::format("{:.1f} s", of.p50_s),
-                    fmt::format("{:.1f} s", of.p99_s),
-                    report::grouped(static_cast<int64_t>(of.done)),
-                    report::grouped(static_cast<int64_t>(of.dropped)),
+                    fmt::format("{:.1f} s", of.p99_s), grouped(static_cast<int64_t>(of.done)),
+                    grouped(static_cast<int64_t>(of.dropped)),
                     fmt::format("{:.1f} %", 100 * of.capped_share)});
   }
   out += trace::table_text(std::move(rows), 0);

@@ -89,9 +89,6 @@ std::string step_json(const step_report& r);
 /// "0:38", "12:05", "3:04:05", "2 d 3 h"; "-" if it is not finite.
 std::string duration(double seconds);
 
-/// "9,650": an integer with separators.
-std::string grouped(int64_t n);
-
 /// One point of a curve.
 struct point {
   int64_t step = 0;

@@ -6,6 +6,7 @@
 
 #include "apps/report/report.hpp"
 #include "apps/report/text.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 
 namespace troupe::report {
@@ -28,14 +29,6 @@ std::string milliseconds(double ms) {
 }
 
 }  // namespace
-
-std::string grouped(int64_t n) {
-  auto digits = std::to_string(n);
-  auto first = static_cast<ptrdiff_t>(n < 0 ? 1 : 0);
-  for (auto at = static_cast<ptrdiff_t>(digits.size()) - 3; at > first; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
-  return digits;
-}
 
 std::string duration(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e12) return "-";

@@ -152,18 +152,13 @@ TEST_CASE(
         std::string::npos);
 }
 
-TEST_CASE("report: durations and grouped integers") {
+TEST_CASE("report: durations") {
   CHECK(duration(0) == "0:00");
   CHECK(duration(59.6) == "1:00");
   CHECK(duration(3599) == "59:59");
   CHECK(duration(90061) == "1 d 1 h");
   CHECK(duration(-1) == "-");
   CHECK(duration(nan_value) == "-");
-  CHECK(grouped(0) == "0");
-  CHECK(grouped(999) == "999");
-  CHECK(grouped(1000) == "1,000");
-  CHECK(grouped(-123456) == "-123,456");
-  CHECK(grouped(std::numeric_limits<int64_t>::max()) == "9,223,372,036,854,775,807");
 }
 
 TEST_CASE("report: a curve in braille and in ASCII") {

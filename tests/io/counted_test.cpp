@@ -2,10 +2,12 @@
 #include "io/base/counted.hpp"
 
 #include <cstdint>
+#include <limits>
 
 #include <doctest/doctest.h>
 
 using troupe::counted;
+using troupe::grouped;
 using troupe::plural;
 
 TEST_CASE("counted: one of a thing has no s, none and several have one, or the plural it is told") {
@@ -18,4 +20,13 @@ TEST_CASE("counted: one of a thing has no s, none and several have one, or the p
   CHECK(plural(1, "day") == "day");
   CHECK(plural(2, "day") == "days");
   CHECK(plural(0, "copy", "copies") == "copies");
+}
+
+TEST_CASE("counted: integers with separators") {
+  CHECK(grouped(0) == "0");
+  CHECK(grouped(999) == "999");
+  CHECK(grouped(1000) == "1,000");
+  CHECK(grouped(-123) == "-123");
+  CHECK(grouped(-123456) == "-123,456");
+  CHECK(grouped(std::numeric_limits<int64_t>::max()) == "9,223,372,036,854,775,807");
 }
