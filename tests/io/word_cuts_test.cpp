@@ -13,6 +13,7 @@
 
 #include "io/file.hpp"
 #include "io/tokenizer/hf_tokenizer.hpp"
+#include "tests/io/cut_texts.hpp"
 
 using namespace troupe;
 using namespace troupe::io;
@@ -71,57 +72,6 @@ word_edit by_metaspace(const char* scheme, bool split) {
   };
 }
 
-/// Words, runs of spaces, spaces that are written out, line ends, what is in no vocabulary, marks
-/// that join what is before them, and added tokens.
-std::string words_text(std::mt19937& rng) {
-  constexpr const char* bits[] = {" ",
-                                  " ",
-                                  " ",
-                                  "  ",
-                                  "\n",
-                                  "\n",
-                                  "\n\n",
-                                  "the",
-                                  "player",
-                                  "e",
-                                  "a",
-                                  "er",
-                                  "7",
-                                  ".",
-                                  "\xe2\x96\x81",
-                                  "\xe8\x88\x9e",
-                                  "e\xcc\x81",
-                                  "\xcc\x81",
-                                  "\xd0\xaf",
-                                  "\xc2\xa0",
-                                  "\t",
-                                  "\xe3\x80\x80",
-                                  "</s>",
-                                  "<s>",
-                                  "<",
-                                  ">",
-                                  "\xf0\x9f\x8e\xad",
-                                  "s"};
-  std::string text;
-  for (size_t n = 1 + rng() % 14; n > 0; --n) text += bits[rng() % std::size(bits)];
-  return text;
-}
-
-/// The ids of a text, cut at each place that is offered; how many those were is added to `cuts`.
-std::vector<int32_t> ids_of_parts(const tokenizer& by, std::string_view text, size_t& cuts) {
-  std::vector<int32_t> out;
-  for (bool first = true; !text.empty(); first = false) {
-    const auto cut = next_cut(text, 1, by.cuts());
-    const auto part = text.substr(0, cut.value_or(text.size()));
-    const auto ids = first ? by.encode(part) : by.encode_rest(part);
-    REQUIRE(ids);
-    out.insert(out.end(), ids->begin(), ids->end());
-    text.remove_prefix(part.size());
-    cuts += cut ? 1 : 0;
-  }
-  return out;
-}
-
 struct word_row {
   std::string what;
   text_cuts cuts;
@@ -141,7 +91,7 @@ void check_row(const word_row& row, json file) {
     const auto wanted = whole->encode(text);
     REQUIRE(wanted);
     REQUIRE(*by->encode(text) == *wanted);
-    REQUIRE(ids_of_parts(*by, text, cuts) == *wanted);
+    REQUIRE(ids_of_parts(*by, text, by->cuts(), cuts) == *wanted);
     REQUIRE(*by->encode_rest(text) == *whole->encode_rest(text));
   }
   CHECK((cuts > 400) == (row.cuts != text_cuts::nowhere));
