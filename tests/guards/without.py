@@ -1624,7 +1624,7 @@ GUARDS = (
     guard("predict-absent-mask", "and a mask to the network (ENC-2)", "gpu/predict/encoder.cpp",
           "out.masked.push_back(gone ? 1 : 0);", "out.masked.push_back(gone && !OUT ? 1 : 0);",
           "test_predict: ENC-2*"),
-    guard("predict-curve-held", "a learning curve's rows that were not learned from are not", "gpu/predict/fit.cpp",
+    guard("predict-curve-held", "a learning curve tells of rows that were not learned from", "gpu/predict/fit.cpp",
           "fit_rows(table, j.train, j.extra, held, plan, tell)",
           "fit_rows(table, j.train, j.extra, OUT ? j.train : held, plan, tell)",
           "test_predict: the learning curve of*"),
