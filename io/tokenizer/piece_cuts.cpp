@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "io/tokenizer/word_cuts.hpp"
@@ -75,15 +76,15 @@ std::optional<wire_field> take_field(std::string_view& left) {
   return out;
 }
 
-/// All fields of a message; nothing where it is none.
-std::optional<std::vector<wire_field>> fields_of(std::string_view message) {
-  std::vector<wire_field> out;
+/// Hands out the fields of a message, one after the other: a file may be of millions. False where it
+/// is none, or `take` is.
+template <class Take>
+bool each_field(std::string_view message, const Take& take) {
   while (!message.empty()) {
-    auto field = take_field(message);
-    if (!field) return std::nullopt;
-    out.push_back(*field);
+    const auto field = take_field(message);
+    if (!field || !take(*field)) return false;
   }
-  return out;
+  return true;
 }
 
 // ModelProto's fields.
@@ -119,56 +120,48 @@ struct model_facts {
 };
 
 bool read_piece(std::string_view message, model_facts& out) {
-  const auto fields = fields_of(message);
-  if (!fields) return false;
   model_piece piece;
-  for (const auto& f : *fields) {
+  const bool is_one = each_field(message, [&](const wire_field& f) {
     if (f.number == 1 && f.how == wire_field::kind::bytes) piece.text = f.bytes;
     if (f.number == 2 && f.how == wire_field::kind::four_bytes)
       std::memcpy(&piece.score, f.bytes.data(), sizeof piece.score);
     if (f.number == 3 && f.how == wire_field::kind::varint)
       piece.kind = static_cast<piece_kind>(f.value);
-  }
-  out.pieces.push_back(piece);
-  return true;
+    return true;
+  });
+  if (is_one) out.pieces.push_back(piece);
+  return is_one;
 }
 
 bool read_trainer(std::string_view message, model_facts& out) {
-  const auto fields = fields_of(message);
-  if (!fields) return false;
-  for (const auto& f : *fields) {
-    if (f.how != wire_field::kind::varint) continue;
+  return each_field(message, [&](const wire_field& f) {
+    if (f.how != wire_field::kind::varint) return true;
     if (f.number == 3) out.type = f.value;
     if (f.number == 24) out.space_behind = f.value != 0;
     if (f.number == 35) out.byte_fallback = f.value != 0;
-  }
-  return true;
+    return true;
+  });
 }
 
 bool read_normalizer(std::string_view message, model_facts& out) {
-  const auto fields = fields_of(message);
-  if (!fields) return false;
-  for (const auto& f : *fields) {
+  return each_field(message, [&](const wire_field& f) {
     if (f.number == 2 && f.how == wire_field::kind::bytes) out.rules = !f.bytes.empty();
     if (f.number == 4 && f.how == wire_field::kind::varint) out.trims = f.value != 0;
     if (f.number == 5 && f.how == wire_field::kind::varint) out.escapes = f.value != 0;
-  }
-  return true;
+    return true;
+  });
 }
 
 std::optional<model_facts> facts_of(std::string_view model) {
-  const auto fields = fields_of(model);
-  if (!fields) return std::nullopt;
   model_facts out;
-  for (const auto& f : *fields) {
+  const bool is_one = each_field(model, [&](const wire_field& f) {
     bool (*read)(std::string_view, model_facts&) = nullptr;
     if (f.number == pieces_field) read = read_piece;
     if (f.number == trainer_field) read = read_trainer;
     if (f.number == normalizer_field) read = read_normalizer;
-    if (read == nullptr) continue;
-    if (f.how != wire_field::kind::bytes || !read(f.bytes, out)) return std::nullopt;
-  }
-  return out;
+    return read == nullptr || (f.how == wire_field::kind::bytes && read(f.bytes, out));
+  });
+  return is_one ? std::optional(std::move(out)) : std::nullopt;
 }
 
 /// PCC-1, but for what goes over a cut.
@@ -213,12 +206,13 @@ text_cuts piece_cuts(std::string_view model) {
 }
 
 std::string without_prefix(std::string_view model) {
-  const auto fields = fields_of(model);
-  if (!fields) return {};
   std::string out;
   out.reserve(model.size() + 4);
-  for (const auto& f : *fields)
+  const bool is_one = each_field(model, [&](const wire_field& f) {
     if (f.number != self_test_field) out += f.whole;
+    return true;
+  });
+  if (!is_one) return {};
   // A message that comes twice is both of them, one over the other: add_dummy_prefix = false.
   out += std::string_view("\x1a\x02\x18\x00", 4);
   return out;
