@@ -76,8 +76,8 @@ std::optional<wire_field> take_field(std::string_view& left) {
   return out;
 }
 
-/// Hands out the fields of a message, one after the other: a file may be of millions. False where it
-/// is none, or `take` is.
+/// Hands out the fields of a message, one after the other: a file may be of millions. False where
+/// it is none, or `take` is.
 template <class Take>
 bool each_field(std::string_view message, const Take& take) {
   while (!message.empty()) {

@@ -36,6 +36,7 @@ const std::vector<std::string> left_alone{"cluster.launch",
                                           "train.eps",
                                           "train.weight_decay",
                                           "power.budget_w",  // what cannot be kept is waited for
+                                          "power.ramp_w_s",
                                           "power.parent"};
 
 /// Whether a step of it takes no time worth mentioning.
