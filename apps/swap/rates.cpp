@@ -134,8 +134,9 @@ std::string no_room_text(const train::layer_choices& of_layers, const config::sw
 
 namespace {
 
-/// As train::holds_gradients, which asks the options of one rank.
-bool sums_first(const config::job& job) {
+/// As train::holds_gradients, which asks the options of one rank: no stage knows the factor before
+/// all have said what their gradients add to the norm, and a tied table's gradient comes last.
+bool shares_norm(const config::job& job) {
   return job.parallel.pipeline > 1;
 }
 
@@ -149,7 +150,7 @@ std::string clip_text(const train::swap_forecast& f) {
 std::string_view clip_reason(gpu::update_order order, const config::job& job, bool on_disk) {
   using enum gpu::update_order;
   if (order == under_backward) return "train.clip_norm is 0";
-  if (order == behind_backward && sums_first(job)) return "ranks sum gradients first";
+  if (order == behind_backward && shares_norm(job)) return "stages share a norm";
   const auto asked = train::way_of(job.swap.clip);
   if ((order == speculate && asked == gpu::clip_way::speculate) ||
       (order == behind_backward && asked == gpu::clip_way::hold) ||

@@ -83,7 +83,7 @@ TEST_CASE("swap: plan says why steps are clipped as they are") {
   CHECK(why(twice) != neither);              // they never have a second version
   job.swap.clip = config::clip_way::hold;
   CHECK(why(behind_backward) == "swap.clip");
-  const std::string_view first = "ranks sum gradients first";
+  const std::string_view first = "stages share a norm";
   job.train.optimizer = config::optimizer_kind::lamb;
   CHECK(why(behind_backward) == "swap.clip");  // they share norms chunk by chunk, too
   job.train.optimizer = config::optimizer_kind::adamw;
