@@ -25,16 +25,27 @@ clock_setter::~clock_setter() {
 void clock_setter::wish(int mhz, std::chrono::nanoseconds after) {
   {
     std::lock_guard lock(mutex_);
-    newest_ = {mhz, std::chrono::steady_clock::now() + after};
+    const auto now = std::chrono::steady_clock::now();
+    note_due(now);
+    later_ = {mhz, now + after};
+    note_due(now);
   }
   told_.notify_one();
+}
+
+/// CKS-2
+void clock_setter::note_due(moment now) {
+  if (!later_ || later_->due > now) return;
+  due_mhz_ = later_->mhz;
+  later_.reset();
 }
 
 /// When there is something to do without another wish.
 std::optional<clock_setter::moment> clock_setter::next_look() const {
   if (failed_) return std::nullopt;
+  if (due_mhz_) return moment::min();
   std::optional<moment> out;
-  if (newest_) out = newest_->due;
+  if (later_) out = later_->due;
   if (unchecked_since_) {
     const auto check = *unchecked_since_ + terms_.check_after;
     out = out ? std::min(*out, check) : check;
@@ -44,15 +55,15 @@ std::optional<clock_setter::moment> clock_setter::next_look() const {
 
 bool clock_setter::is_check_due(moment now) const {
   if (!unchecked_since_) return false;
-  const bool is_due = newest_ && newest_->due <= now;
-  return is_due ? now - looked_ >= terms_.check_every
-                : now - *unchecked_since_ >= terms_.check_after;
+  return due_mhz_ ? now - looked_ >= terms_.check_every
+                  : now - *unchecked_since_ >= terms_.check_after;
 }
 
 void clock_setter::work() {
   std::unique_lock lock(mutex_);
   while (!over_) {
     const auto now = std::chrono::steady_clock::now();
+    note_due(now);
     const auto next = next_look();
     if (!next)
       told_.wait(lock);
@@ -62,7 +73,10 @@ void clock_setter::work() {
       check(lock);
     else
       set(lock);
-    if (failed_) newest_.reset();
+    if (failed_) {
+      due_mhz_.reset();
+      later_.reset();
+    }
   }
   lock.unlock();
   if (in_force_mhz_ != highest_clock_mhz)
@@ -71,8 +85,8 @@ void clock_setter::work() {
 
 /// CKS-2. While it is set nobody knows which of both clocks the device has.
 void clock_setter::set(std::unique_lock<std::mutex>& lock) {
-  if (!newest_) return;
-  const int mhz = std::exchange(newest_, std::nullopt)->mhz;
+  if (!due_mhz_) return;
+  const int mhz = *std::exchange(due_mhz_, std::nullopt);
   if (mhz == in_force_mhz_) return;
   in_force_mhz_ = std::min<int>(in_force_mhz_, mhz);
   lock.unlock();

@@ -3,8 +3,8 @@
 //
 // Invariants
 //   CKS-1  wish() and is_at_least() wait for nobody, whatever a call is doing.
-//   CKS-2  Only the newest wish is set: one that comes while another is being set replaces all
-//     between them.
+//   CKS-2  Of wishes that are due only the newest is set: one that comes while another is being set
+//     replaces all between them. One for later replaces what was wished for later, and no other.
 //   CKS-3  What was set is read back later: once no wish has come for `check_after`, and before the
 //     next one where the last look is `check_every` ago. Where that fails, or a call does, the
 //     device is let go, nothing is set any more, and `failed` is told of it, once.
@@ -48,12 +48,13 @@ class clock_setter {
 
  private:
   using moment = std::chrono::steady_clock::time_point;
-  struct wished {
+  struct later_wish {
     int mhz = highest_clock_mhz;
     moment due;
   };
 
   void work();
+  void note_due(moment now);
   std::optional<moment> next_look() const;
   bool is_check_due(moment now) const;
   void set(std::unique_lock<std::mutex>& lock);
@@ -68,7 +69,8 @@ class clock_setter {
   std::mutex mutex_;
   std::condition_variable told_;
   // Guarded by mutex_.
-  std::optional<wished> newest_;
+  std::optional<int> due_mhz_;
+  std::optional<later_wish> later_;
   bool over_ = false;
   // The thread's.
   std::optional<moment> unchecked_since_;  ///< the last clock that was set

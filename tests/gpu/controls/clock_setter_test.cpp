@@ -58,6 +58,19 @@ TEST_CASE("CKS-2: clock setter: what is wished for later is replaced until then"
   CHECK(device->done(2) == clocks{900, 1400});
 }
 
+TEST_CASE("CKS-2: clock setter: what is wished for later leaves what is due") {
+  const auto device = std::make_shared<made_clock>();
+  clock_setter setter(device, {}, never);
+  device->hang(true);
+  setter.wish(1000);
+  CHECK(device->asked(1) == clocks{1000});
+  setter.wish(900);
+  setter.wish(1400, 1h);
+  setter.wish(1300, 1h);
+  device->hang(false);
+  CHECK(device->done(2) == clocks{1000, 900});
+}
+
 TEST_CASE(
     "CKS-3: clock setter: a clock that is not in force lets the device go, and is said once") {
   const auto device = std::make_shared<made_clock>();
