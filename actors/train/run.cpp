@@ -9,15 +9,14 @@
 #include "actors/base/context.hpp"
 #include "actors/base/gather.hpp"
 #include "actors/health/finding_text.hpp"
-#include "actors/job/skipped_data.hpp"
 #include "actors/job/votes.hpp"
 #include "actors/train/account.hpp"
 #include "actors/train/paced_patience.hpp"
 #include "actors/train/recheck_message.hpp"
-#include "actors/train/resume_policy.hpp"
 #include "actors/train/run_answers.hpp"
 #include "actors/train/run_build.hpp"
 #include "actors/train/run_commit.hpp"
+#include "actors/train/run_data.hpp"
 #include "actors/train/run_drills.hpp"
 #include "actors/train/run_power.hpp"
 #include "actors/train/run_records.hpp"
@@ -71,39 +70,6 @@ void open_folder(run_pointer self) {
         if (epoch == self->epoch())
           hear(self, heard::ask_failed{e.within("open the checkpoint folder")});
       });
-}
-
-void data_is_open(run_pointer self, const std::vector<msg<fbs::LoaderReady>>& replies) {
-  auto& st = self->state;
-  for (const auto& r : replies) st.loaders.push_back(r.unpack());
-  heard::phase_done done{start_phase::open_data};
-  if (!st.loaders.empty()) {
-    const auto& l = st.loaders.front();
-    done.tokens = l.tokens;
-    done.train_windows = l.train_windows;
-    done.validation_windows = l.validation_windows;
-  }
-  hear(self, std::move(done));
-}
-
-void open_data(run_pointer self) {
-  std::vector<loader_actor> targets;
-  for (const auto& l : self->state.crew.loaders) targets.push_back(l.loader);
-  gather<fbs::LoaderReady>(
-      self, targets, anyone("loader/*", "open data"),
-      [self](size_t i) {
-        const auto& st = self->state;
-        return std::tuple(make_msg<fbs::OpenLoader>(context(self), [&](auto& m) {
-          m.config_toml = st.job.config_toml();
-          m.vocab = static_cast<uint32_t>(st.job.plan().model.vocab);
-          m.consumers = st.crew.loaders[i].ranks;
-          m.first_step = st.job.step() + 1;
-          m.first_row = first_row_after(st.job.tokens(), st.job.plan().job.train.seq_len);
-          m.skipped = to_message(st.job.skipped());
-          m.tells_progress = i == 0 && st.job.recoveries() == 0;
-        }));
-      },
-      [self](const auto& replies) { data_is_open(self, replies); }, failing(self, "open the data"));
 }
 
 /// The row of a loader's slots with which those of a rank begin; behind the last where it has none.
@@ -637,10 +603,7 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
       [self](const msg<fbs::ReleaseNode>& m) {
         hear(self, heard::release{text_of(m->node()), text_of(m->reason()), m->grows()});
       },
-      [self](const msg<fbs::Notice>& m) {
-        if (self->state.job.state() != job_state::ended)  // RUN-3
-          self->send(self->state.record.reporter, m);
-      },
+      [self](const msg<fbs::Notice>& m) { hear_notice(self, m); },
       [self](const msg<fbs::StopTraining>& m) {
         const heard::stop how{m->reason() ? m->reason()->str() : "stopped", m->save()};
         for (auto& sentence : hear_stop(self, how)) say(self, {std::move(sentence), true});

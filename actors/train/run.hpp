@@ -16,6 +16,8 @@
 //   RUN-6  Where the job has several heads, a checkpoint is committed only after a majority of
 //     voters has said that it still follows this one (actors/heads/elector.hpp): a head that wakes
 //     up in the place of another commits nothing.
+//   RUN-7  Data may take longer than a start may (timeouts.start_s) while their loader tells how
+//     far it has come: they are asked for again, the first request goes on meanwhile.
 //
 // Failure policy: a failed save is a warning, except the last one; so are a model that was not
 // written and a copy that is late; a lost node, or a step that fails as where one is lost, begins a
@@ -136,6 +138,7 @@ struct run_state {
   std::deque<job_event> unheard;  ///< by the policy (RUN-1)
   bool handling = false;
   std::vector<fbs::LoaderReadyT> loaders;
+  bool loader_told = false;  ///< since it was asked for the data (RUN-7)
   address_book addresses;
   std::map<uint64_t, written_shards> votes;  ///< by step, until the commit of it or its end
   uint32_t amendments = 0;                   ///< losses that are on their way into checkpoints

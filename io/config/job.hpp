@@ -340,7 +340,7 @@ struct checkpoint_section {
 /// [timeouts]: how long an answer may take before who asked gives up. Calls whose contract names
 /// one of these keys (messages/schemas) take it from here.
 struct timeouts_section {
-  int64_t start_s = 1800;     ///< of a phase of the start: open the data, build, load
+  int64_t start_s = 1800;     ///< of a phase of the start: open the data, build, load (RUN-7)
   int64_t step_s = 600;       ///< of a step, and of a validation, on one rank
   int64_t operation_s = 600;  ///< of one operation of a worker
   int64_t save_s = 600;       ///< of a rank's share of a checkpoint, and of the commit

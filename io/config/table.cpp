@@ -450,7 +450,8 @@ constinit const property rows[] = {
 
     key<&job::timeouts, &timeouts_s::start_s>(
         "timeouts.start_s",
-        "Seconds for a phase of the start on one node: open and tokenise the data, build, load",
+        "Seconds for a phase of the start on one node: open the data, build, load; of tokenising, "
+        "without a word of how far it has come",
         within(1, week_s)),
     key<&job::timeouts, &timeouts_s::step_s>(
         "timeouts.step_s", "Seconds for a step, or a validation, on one rank", within(1, week_s)),

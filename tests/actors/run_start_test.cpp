@@ -272,6 +272,30 @@ TEST_CASE("run: the stages meet their loaders, their neighbours and each other, 
   CHECK(f.coordinator.idle());
 }
 
+TEST_CASE(
+    "RUN-7: run: data that take long are waited for while a loader tells how far it has come") {
+  scripted_run f;
+  f.admit();
+  f.pass_phase(start_phase::open_folder);
+  const auto tokenises = [&] {
+    f.loaders[0].tell(f.run, f.make<fbs::Notice>([](auto& n) { n.text = "tokenising"; }));
+  };
+  for (const auto& loader : f.loaders) loader.take<fbs::OpenLoader>();  // and does not answer
+  for (int again = 0; again < 3; ++again) {
+    f.pass(29min);
+    tokenises();
+    f.pass(1min - 1ms);
+    CHECK(f.loaders[1].idle());
+    f.pass(1ms);
+    CHECK_FALSE(f.loaders[0].take<fbs::OpenLoader>()->tells_progress());  // the first one does
+    CHECK_FALSE(f.loaders[1].idle());
+    if (again < 2) f.loaders[1].take<fbs::OpenLoader>();
+  }
+  f.committer.tell(f.run, f.make<fbs::Notice>([](auto& n) { n.text = "of something else"; }));
+  f.pass(30min);
+  CHECK(is_error(error_of(f.ended()), no_answer, "start_s"));
+}
+
 TEST_CASE("run: what it goes on from is loaded by every stage, and the data begin behind it") {
   scripted_run f({"", "", {}, begun_before()});
   f.admit();
