@@ -74,9 +74,17 @@ class busy_watch {
   bool keeps(busy_clock::time_point from, const busy_bound& bound) {
     return most_beyond_s(from, bound.processors) <= bound.once_s;
   }
-  /// Whether they come to take more than that: they work, and would be seen to.
-  bool until_beyond(busy_clock::time_point from, const busy_bound& bound) {
-    return eventually([&] { return !keeps(from, bound); });
+  /// Whether they come to take more than that from now on: they work, and would be seen to. False
+  /// where they do not within `patience`: they may be held, or the machine may have no more for
+  /// them.
+  bool until_beyond(const busy_bound& bound, std::chrono::seconds patience) {
+    const auto from = busy_clock::now(), over = from + patience;
+    bool is_beyond = false;
+    const bool has_ended = eventually([&] {
+      is_beyond = !keeps(from, bound);
+      return is_beyond || busy_clock::now() >= over;
+    });
+    return has_ended && is_beyond;
   }
   /// Waits until looks reach so far.
   void watch_until(busy_clock::time_point to) {

@@ -15,6 +15,11 @@ inline const std::vector<std::string> constant_watts{
     "power.model_idle_w=50", "power.model_core_w=0", "power.meter_interval_ms=100",
     "cluster.heartbeat_interval_ms=100", "checkpoint.resume=never"};
 
+/// Behind those: next to nothing, whatever else works on the machine and however many processors
+/// it has, so that who waits without a watt is not above its cap.
+inline const std::vector<std::string> next_to_none{"power.model_idle_w=0",
+                                                   "power.model_core_w=0.01"};
+
 /// Files of the kernel and a driver that a meter may read.
 inline bool a_meter_says_watts() {
   std::error_code none;

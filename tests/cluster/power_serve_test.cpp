@@ -227,11 +227,9 @@ TEST_CASE("PWR-3: where a budget has room for one job the other waits, also once
       signs.folder, "row0", 55,
       child_of_budget("gpt-a", "high", 55, 55, 55) + child_of_budget("gpt-b", "low", 0, 0, 60)));
   REQUIRE(until_row_knows());
-  // Next to nothing without work: who waits without a watt is not above its cap by what is idle.
-  const std::vector<std::string> idle{"power.model_idle_w=0", "power.model_core_w=1"};
-  program first(a.up(with(with(named("gpt-a", by_sign), idle), endless)));
+  program first(a.up(with(with(named("gpt-a", by_sign), next_to_none), endless)));
   REQUIRE(first.until_step(3));
-  program second(b.up(with(named("gpt-b", by_sign), idle)));
+  program second(b.up(with(named("gpt-b", by_sign), next_to_none)));
   REQUIRE(second.until_error_has("waits for power"));
   json status;
   REQUIRE(eventually([&] {
