@@ -16,7 +16,6 @@
 
 using namespace troupe;
 using namespace troupe::train;
-using namespace std::chrono_literals;
 using troupe::train::test::pending;
 using troupe::train::test::replicas;
 
@@ -24,7 +23,7 @@ namespace {
 
 namespace controls = troupe::gpu::controls;
 
-/// Settings that are written at once, or hang until they are let go, for ten seconds at most.
+/// Settings that are written at once, or hang until they are let go.
 class hanging_files final : public controls::group_files {
  public:
   status write(const std::filesystem::path& file, std::string_view text) override {
@@ -33,7 +32,7 @@ class hanging_files final : public controls::group_files {
     if (hangs_) {
       is_hanging_ = true;
       told_.notify_all();
-      told_.wait_for(lock, 10s, [&] { return !hangs_; });
+      told_.wait(lock, [&] { return !hangs_; });
       is_hanging_ = false;
     }
     std::ofstream(file, std::ios::trunc) << text << "\n";
@@ -85,6 +84,10 @@ struct clocked_engine {
       return rank_engine::make(o);
     });
   }
+  /// Whatever a test ended by: nothing waits for a setting that hangs.
+  ~clocked_engine() { files->hang(false); }
+  clocked_engine(const clocked_engine&) = delete;
+  clocked_engine& operator=(const clocked_engine&) = delete;
   rank_engine& engine() { return *one->ranks[0]; }
   /// Up to its backward: none of its operations has the highest clock by then.
   void begin(controls::clock_table_ptr clocks, work_pace pace = {}) {
