@@ -16,7 +16,8 @@ using troupe::config_mutations;
 
 namespace {
 
-/// Keys whose values decide how long a run takes, or how patient it is, not whether it may start.
+/// Keys whose values decide how long a run takes, or how patient it is, not whether it may start:
+/// on a slow machine one of no patience ends, and its check knows nothing of that.
 const std::vector<std::string> left_alone{"cluster.launch",
                                           "cluster.heartbeat",
                                           "cluster.suspect",
@@ -27,6 +28,15 @@ const std::vector<std::string> left_alone{"cluster.launch",
                                           "train.sample",
                                           "train.validate",
                                           "checkpoint.second.wait",
+                                          "checkpoint.second.bytes_per_second",
+                                          "timeouts.",
+                                          "recovery.quiet_ms",
+                                          "recovery.wait_s",
+                                          "recovery.return_s",
+                                          "recovery.most_per_hour",
+                                          "recovery.stuck_after_s",
+                                          "recovery.head_",
+                                          "health.stuck_after_s",
                                           "log.",
                                           "cluster.advertise",
                                           "model.init_std",
@@ -39,14 +49,16 @@ const std::vector<std::string> left_alone{"cluster.launch",
                                           "power.ramp_w_s",
                                           "power.parent"};
 
-/// Whether a step of it takes no time worth mentioning.
+/// Whether a step of it takes no time worth mentioning, nor what it holds much memory: positions
+/// have weights, or tables, for as many as there may be.
 bool is_quick(const troupe::config::job& job) {
   const auto real = [](int64_t n) { return static_cast<double>(n); };
-  const double widths = real(std::max<int64_t>(1, job.model.hidden)) *
-                        (real(4 * job.model.hidden + job.model.ffn) * real(job.model.layers) +
-                         real(job.model.vocab + 256));
-  return widths * real(job.tokens_per_step()) < 1e9 && job.workers() <= 4 &&
-         job.cluster.threads <= 4;
+  const double hidden = real(std::max<int64_t>(1, job.model.hidden));
+  const double widths =
+      hidden * (real(4 * job.model.hidden + job.model.ffn) * real(job.model.layers) +
+                real(job.model.vocab + 256));
+  return widths * real(job.tokens_per_step()) < 1e9 && hidden * real(job.model.max_seq_len) < 1e7 &&
+         job.workers() <= 4 && job.cluster.threads <= 4;
 }
 
 }  // namespace
