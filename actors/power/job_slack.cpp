@@ -104,6 +104,7 @@ std::optional<fbs::JobClocksT> job_slack::made(const fbs::StepMadeT& step, uint3
   for (size_t r = 0; r < replicas_; ++r) points.push_back(policy_->point_of(r));
   if (points == points_ && told_state_ == state()) return std::nullopt;
   points_ = std::move(points);
+  if (told_state_ != state()) since_step_ = step.step;
   told_state_ = state();
   fbs::JobClocksT out;
   out.of_epoch = epoch;
@@ -121,8 +122,10 @@ std::string job_slack::state() const {
 }
 
 std::string job_slack::words() const {
-  if (!policy_ || policy_->target_s() <= 0) return state();
-  return fmt::format("{}, for steps of {:.4g} s", state(), policy_->target_s());
+  if (!policy_) return state();
+  auto out = state();
+  if (policy_->target_s() > 0) out += fmt::format(", for steps of {:.4g} s", policy_->target_s());
+  return out + fmt::format(", since step {}", since_step_);
 }
 
 /// JSL-2. A plan is said once, and a reason each time that it is another one than the last.

@@ -56,7 +56,7 @@ class job_slack {
   std::optional<fbs::JobClocksT> made(const fbs::StepMadeT& step, uint32_t epoch);
   /// "planned", "off: paced".
   std::string state() const;
-  /// For a person, with the step that is aimed at.
+  /// For a person, with how long a step is to be, and the one at whose end that began.
   std::string words() const;
 
  private:
@@ -74,6 +74,7 @@ class job_slack {
   bool saves_energy_ = true;
   std::vector<std::optional<size_t>> points_;  ///< of replicas, as the run knows them
   std::string told_state_, noticed_;
+  uint64_t since_step_ = 0;  ///< at whose end that state began
 };
 
 }  // namespace troupe::power

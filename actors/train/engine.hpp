@@ -160,6 +160,9 @@ struct step_outcome {
   uint64_t document_pairs = 0;
   uint64_t late_clocks = 0;    ///< operations that began at a lower clock than theirs
   bool clocks_failed = false;  ///< none is set any more
+  /// From a command to what holds its pace until its effect was seen, as measured last; -1: nothing
+  /// was set yet, or nothing holds it.
+  int64_t actuation_p50_ns = -1, actuation_p99_ns = -1;
   /// It is not finished: its updates were dropped, since the norm of the gradients asks for others.
   /// update() is called again, with the same numbers, before anything else; what is told then is of
   /// both calls.
@@ -198,6 +201,7 @@ struct engine_facts {
   std::vector<std::string> warnings = {};  ///< what a person should know of them
   bool sets_clocks = false;                ///< of operations
   bool saves_energy = false;  ///< what holds its pace does; false: the same joules, later
+  std::string control = {};   ///< what holds its pace, a word of power.control; empty: pauses do
 };
 
 /// What Status shows of copies in memory.

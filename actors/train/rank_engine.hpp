@@ -197,6 +197,7 @@ class rank_engine : public engine {
   status open_actuator();
   void tell_controls(engine_facts& out) const;
   void set_pace(const op_order& order);
+  void note_actuation();
   void note_clock(pipeline_op kind, bool begins);
   void tell_clocks(step_outcome& out);
   void begin_step(const op_order& order);
@@ -334,6 +335,8 @@ class rank_engine : public engine {
   std::vector<std::string> controls_passed_;  ///< why none before it is
   int pace_ordered_ = 0;                      ///< of the compute stream, last; 0: none
   std::atomic<int> pace_in_force_ = 0;        ///< by the compute stream; 0: none was set
+  /// Of the actuator, as of the pace set last; -1: it has measured nothing.
+  std::atomic<int64_t> actuation_p50_ns_ = -1, actuation_p99_ns_ = -1;
   std::unique_ptr<gpu::controls::operation_clocks> clocks_;  ///< null: operations have none
   std::unique_ptr<gpu::stream> files_, compute_, data_;
   std::array<std::unique_ptr<gpu::stream>,

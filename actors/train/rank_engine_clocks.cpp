@@ -37,9 +37,17 @@ void rank_engine::tell_controls(engine_facts& out) const {
   if (!actuator_) return;
   const auto of = actuator_->facts();
   out.saves_energy = of.saves_energy;
+  out.control = of.name;
   out.notes.push_back(fmt::format("pace by {}: {:.1f} to {:.0f} %, in steps of {:.1f} %; {}",
                                   of.name, 100 * of.least, 100 * of.most, 100 * of.resolution,
                                   of.saves_energy ? "saves energy" : "saves no energy"));
+}
+
+/// On the thread that has just set the pace: who sets a clock meanwhile may keep others waiting.
+void rank_engine::note_actuation() {
+  const auto of = actuator_->facts();
+  actuation_p50_ns_ = of.p50_ns.value_or(-1);
+  actuation_p99_ns_ = of.p99_ns.value_or(-1);
 }
 
 /// ENG-14, ENG-15. A device's stream does tasks of the host on another thread than it tells of its
@@ -52,8 +60,9 @@ void rank_engine::set_pace(const op_order& order) {
   pace_ordered_ = pace;
   if (!is_set)
     compute_->host_task([this, pace]() -> status {
-      pace_in_force_ = 0;
+      const int before = pace_in_force_.exchange(0);
       TROUPE_CHECK(actuator_->set(pace));
+      if (before != pace) note_actuation();
       pace_in_force_ = pace;
       return {};
     });
@@ -69,6 +78,8 @@ void rank_engine::note_clock(pipeline_op kind, bool begins) {
 }
 
 void rank_engine::tell_clocks(step_outcome& out) {
+  out.actuation_p50_ns = actuation_p50_ns_;
+  out.actuation_p99_ns = actuation_p99_ns_;
   if (!clocks_) return;
   out.late_clocks = clocks_->take_late();
   out.clocks_failed = clocks_->has_failed();

@@ -168,9 +168,12 @@ std::function<void(const std::string&)> notice_teller(worker_pointer self) {
 msg<fbs::StageReady> stage_ready(worker_pointer self, const message_header& cause) {
   auto& st = self->state;
   st.built = true;
-  publish(self, "ready");
-  show_saver(self);
   const auto facts = st.engine->facts();
+  publish(self, "ready", [&](fbs::WorkerStatusT& w) {
+    w.control = facts.control;
+    w.actuation_p50_ms = w.actuation_p99_ms = -1;
+  });
+  show_saver(self);
   for (const auto& note : facts.notes) spdlog::info("files of rank {}: {}", st.rank, note);
   const auto tell = notice_teller(self);
   for (const auto& warning : facts.warnings) tell(warning);
@@ -439,6 +442,10 @@ caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>&
 
 using step_promise = caf::typed_response_promise<msg<fbs::StepDone>>;
 
+double ms_or_none(int64_t ns) {
+  return ns < 0 ? -1 : static_cast<double>(ns) / 1e6;
+}
+
 msg<fbs::StepDone> step_done(worker_pointer self, const msg<fbs::FinishStep>& m,
                              step_outcome outcome) {
   const auto& o = self->state.options;
@@ -448,6 +455,8 @@ msg<fbs::StepDone> step_done(worker_pointer self, const msg<fbs::FinishStep>& m,
       w.parts = to_message(outcome.parts);
       w.swap = swap_status(self->state.engine->swap_facts());
       w.process_peak_bytes = outcome.process_peak_bytes;
+      w.actuation_p50_ms = ms_or_none(outcome.actuation_p50_ns);
+      w.actuation_p99_ms = ms_or_none(outcome.actuation_p99_ns);
     });
   return make_msg<fbs::StepDone>(context_of(*self, m.header()), [&](fbs::StepDoneT& d) {
     d.step = m->step();

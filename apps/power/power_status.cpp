@@ -39,6 +39,25 @@ void add_meter(const std::string& node, const fbs::MeterStatusT& m,
   of.energy_j = m.energy_j;
 }
 
+void add_control(const fbs::WorkerStatusT& w, std::map<std::string, paced_ranks>& controls) {
+  if (w.control.empty()) return;
+  auto& of = controls[w.control];
+  of.control = w.control;
+  ++of.ranks;
+  of.p50_ms = std::max(of.p50_ms, w.actuation_p50_ms);
+  of.p99_ms = std::max(of.p99_ms, w.actuation_p99_ms);
+}
+
+/// "pace of 8 ranks by nvml_clocks, in force within 80 ms, half the time within 50 ms"
+std::string control_text(const paced_ranks& c) {
+  auto out = fmt::format("pace of {} {} by {}", c.ranks, c.ranks == 1 ? "rank" : "ranks",
+                         printable(c.control));
+  if (c.p99_ms >= 0)
+    out += fmt::format(", in force within {:.3g} ms, half the time within {:.3g} ms", c.p99_ms,
+                       c.p50_ms);
+  return out + "\n";
+}
+
 ordered_json text_or_null(const std::string& text) {
   return text.empty() ? ordered_json(nullptr) : ordered_json(text);
 }
@@ -82,16 +101,19 @@ job_power job_power_in(const fbs::ClusterViewT& view) {
   job_power out;
   out.job = view.job;
   std::map<std::string, metered_machine> machines;
+  std::map<std::string, paced_ranks> controls;
   for (const auto& n : view.nodes)
     for (const auto& a : n->actors) {
       if (!a->values || !a->ended.empty()) continue;
       if (a->values->pacer) out.pacer = *a->values->pacer;
       if (a->values->meter) add_meter(n->node, *a->values->meter, machines);
+      if (a->values->worker) add_control(*a->values->worker, controls);
       if (!a->values->run) continue;
       out.energy_j = a->values->run->energy_j;
       out.waited_ms = a->values->run->power_wait_ms;
     }
   for (auto& [key, m] : machines) out.machines.push_back(std::move(m));
+  for (auto& [word, c] : controls) out.controls.push_back(std::move(c));
   std::ranges::sort(out.machines, {}, [](const auto& m) { return m.nodes.front(); });
   return out;
 }
@@ -125,6 +147,7 @@ std::string status_text(const job_power& job) {
     out += fmt::format("{} is not heard: {}\n", printable(p.parent), printable(p.parent_problem));
   if (p.reason.empty() && !p.decided.empty()) out += "changed " + printable(p.decided) + "\n";
   if (!p.slack.empty()) out += "slack " + printable(p.slack) + "\n";
+  for (const auto& c : job.controls) out += control_text(c);
   for (const auto& m : job.machines)
     if (!m.braked.empty()) out += outside_brake_words(m) + "\n";
   for (const auto& m : job.machines)
@@ -156,6 +179,11 @@ std::string status_json(const job_power& job) {
       {"energy_j", number_or_null(job.energy_j)},
       {"power_wait_ms", job.waited_ms}};
   if (!p.slack.empty()) j["slack"] = p.slack;
+  for (const auto& c : job.controls)
+    j["controls"].push_back({{"control", c.control},
+                             {"ranks", c.ranks},
+                             {"p50_ms", number_or_null(c.p50_ms)},
+                             {"p99_ms", number_or_null(c.p99_ms)}});
   j["machines"] = ordered_json::array();
   for (const auto& m : job.machines)
     j["machines"].push_back({{"nodes", m.nodes},
@@ -197,6 +225,11 @@ std::string status_prometheus(const job_power& job) {
          fmt::format("troupe_power_pace_ratio{{job={}}} {}\n", name, pace_percent(p) / 100);
   out += metric_family("troupe_power_held", "gauge", "1: no step begins, for want of power.") +
          fmt::format("troupe_power_held{{job={}}} {}\n", name, pace_percent(p) > 0 ? 0 : 1);
+  if (!p.slack.empty())
+    out += metric_family("troupe_power_slack_taken", "gauge",
+                         "1: operations that delay nobody run at lower clocks.") +
+           fmt::format("troupe_power_slack_taken{{job={}}} {}\n", name,
+                       p.slack.starts_with("planned") ? 1 : 0);
   if (job.energy_j >= 0)
     out += metric_family("troupe_power_joules_total", "counter",
                          "Used since the head of the run began.") +

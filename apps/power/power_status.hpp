@@ -21,6 +21,14 @@ struct metered_machine {
   std::vector<std::string> braked = {};
 };
 
+/// Ranks whose pace the same actuator holds.
+struct paced_ranks {
+  std::string control;  ///< a word of power.control
+  size_t ranks = 0;
+  /// From a command until its effect was seen, of the slowest of them; -1: none has measured it.
+  double p50_ms = -1, p99_ms = -1;
+};
+
 /// A job, as its actors published it.
 struct job_power {
   std::string job;
@@ -28,6 +36,7 @@ struct job_power {
   double energy_j = -1;  ///< since its run began; -1: not known
   double waited_ms = 0;  ///< that the budget held training up
   std::vector<metered_machine> machines = {};
+  std::vector<paced_ranks> controls = {};  ///< by their names
 };
 
 /// Nodes on one machine are one: the first that says its watts is believed.

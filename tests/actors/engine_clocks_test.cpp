@@ -164,3 +164,16 @@ TEST_CASE("PWR-4: engine: below the whole pace no operation has a clock of its o
   clocked_engine without(false);
   CHECK_FALSE(without.engine().facts().sets_clocks);
 }
+
+TEST_CASE("engine: what holds its pace is named, and how long that takes once it was measured") {
+  clocked_engine clocked(false);
+  CHECK(clocked.engine().facts().control == "cpufreq");
+  const auto whole = clocked.step(1, nullptr);
+  CHECK(whole.actuation_p50_ns == -1);  // nothing had to be set
+  CHECK(whole.actuation_p99_ns == -1);
+  const auto paced = clocked.step(2, nullptr, {512});
+  CHECK(paced.actuation_p50_ns > 0);
+  CHECK(paced.actuation_p99_ns >= paced.actuation_p50_ns);
+  const auto same = clocked.step(3, nullptr, {512});
+  CHECK(same.actuation_p99_ns == paced.actuation_p99_ns);
+}

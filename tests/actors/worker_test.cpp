@@ -488,6 +488,8 @@ TEST_CASE("worker: FinishStep updates, or ends an evaluation, and tells what its
       12, 0.5, {{pipeline_op::forward, 3, 1, 64}, {pipeline_op::await_copies, 0, 2, 0}}};
   f.script->outcome.document_pairs = 98;
   f.script->outcome.process_peak_bytes = 150 << 20;
+  f.script->outcome.actuation_p50_ns = 1'500'000;
+  f.script->outcome.actuation_p99_ns = 2'500'000;
   const auto update = f.finish(false);
   CHECK(f.script->said() == worker_calls{"update 9 by 0.25"});
   CHECK(f.waits<fbs::StepDone>(update));
@@ -510,6 +512,8 @@ TEST_CASE("worker: FinishStep updates, or ends an evaluation, and tells what its
     const auto shown = std::move(f.status().values->worker);
     CHECK(shown->step == 9);
     CHECK(shown->process_peak_bytes == 150 << 20);
+    CHECK(shown->actuation_p50_ms == 1.5);
+    CHECK(shown->actuation_p99_ms == 2.5);
     REQUIRE(shown->parts.size() == 2);
     CHECK(shown->parts[0]->kind == "forward");
     CHECK(shown->parts[0]->work == 64);

@@ -186,6 +186,36 @@ TEST_CASE("power status: how long a lesser cap takes to be in force is said once
   CHECK(j["actuation_p99_ms"] == 1250);
 }
 
+TEST_CASE("power status: what holds the ranks' pace is named, and how long its commands take") {
+  auto view = view_of_three(44);
+  CHECK(status_text(job_power_in(view)).find("pace of") == std::string::npos);
+  CHECK(!nlohmann::json::parse(status_json(job_power_in(view))).contains("controls"));
+  const auto add = [&](size_t node, const char* control, double p50_ms, double p99_ms) {
+    view.nodes[node]->actors.push_back(actor("worker"));
+    auto& w = view.nodes[node]->actors.back()->values->worker =
+        std::make_unique<fbs::WorkerStatusT>();
+    w->control = control;
+    w->actuation_p50_ms = p50_ms;
+    w->actuation_p99_ms = p99_ms;
+  };
+  add(1, "cpufreq", 2, 30);
+  add(2, "cpufreq", 5, 20);
+  add(2, "cgroup", -1, -1);
+  add(2, "", -1, -1);
+  const auto text = status_text(job_power_in(view));
+  CHECK(text.find(
+            "\npace of 2 ranks by cpufreq, in force within 30 ms, half the time within 5 ms\n") !=
+        std::string::npos);
+  CHECK(text.find("\npace of 1 rank by cgroup\n") != std::string::npos);
+  const auto j = nlohmann::json::parse(status_json(job_power_in(view)));
+  REQUIRE(j["controls"].size() == 2);
+  CHECK(j["controls"][0]["control"] == "cgroup");
+  CHECK(j["controls"][0]["p99_ms"].is_null());
+  CHECK(j["controls"][1]["ranks"] == 2);
+  CHECK(j["controls"][1]["p50_ms"] == 5);
+  CHECK(j["controls"][1]["p99_ms"] == 30);
+}
+
 TEST_CASE("power status: the same as JSON and for Prometheus") {
   const auto job = job_power_in(view_of_three(44));
   CHECK(status_json(job) ==
@@ -222,6 +252,15 @@ TEST_CASE("power status, power why: what comes of slack is said where a job take
   const auto job = job_power_in(view);
   CHECK(status_text(job).find("\nslack planned, for steps of 0.8123 s\n") != std::string::npos);
   CHECK(nlohmann::json::parse(status_json(job))["slack"] == "planned, for steps of 0.8123 s");
+  const auto taken = [&](const char* value) {
+    return status_prometheus(job).find(std::string("troupe_power_slack_taken{job=\"gpt-a\"} ") +
+                                       value) != std::string::npos;
+  };
+  CHECK(taken("1\n"));
+  job.pacer.slack = "off: paced, since step 12";
+  CHECK(taken("0\n"));
+  job.pacer.slack.clear();
+  CHECK(!taken(""));
   const auto why = why_by_job(job);
   CHECK(std::ranges::count(why.reasons, "its slack is planned, for steps of 0.8123 s") == 1);
 }

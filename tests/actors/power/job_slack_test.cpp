@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "tests/actors/power/scripted_pacer.hpp"
 #include "tests/actors/power/slack_profiles.hpp"
@@ -220,7 +221,7 @@ TEST_CASE("pacer: of a job that takes slack it says which clocks operations have
   options.slack = [] { return plan_of_four(); };
   f.start(options);
   training_job job;
-  for (int i = 0; i < steps_measured; ++i)
+  for (int i = 0; i < steps_measured; ++i, ++job.made.step)
     f.run.tell(f.target, make_msg<fbs::StepMade>(f.context(), job.made));
   const auto told = f.run.take_all<fbs::JobClocks>();
   REQUIRE(told.size() == 2);
@@ -228,6 +229,9 @@ TEST_CASE("pacer: of a job that takes slack it says which clocks operations have
   CHECK(told[1]->of_epoch() == pacer_epoch);
   CHECK(told[1]->of_replica()->size() == 2);
   CHECK(f.status().slack.starts_with("planned, for steps of "));
+  CHECK(f.status().slack.ends_with(fmt::format(" s, since step {}", steps_measured - 1)));
+  f.run.tell(f.target, make_msg<fbs::StepMade>(f.context(), job.made));
+  CHECK(f.status().slack.ends_with(fmt::format(" s, since step {}", steps_measured - 1)));
   scripted_pacer without;
   without.start({0, pacer_epoch});
   without.run.tell(without.target, make_msg<fbs::StepMade>(without.context(), job.made));
