@@ -189,7 +189,8 @@ size_t slack_plan::at(double step_s) const {
   return static_cast<size_t>(std::max<std::ptrdiff_t>(longer - points.begin(), 1) - 1);
 }
 
-slack_plan plan_slack(const frontier_policy& policy, const frontier& found, double set_s) {
+slack_plan plan_slack(const frontier_policy& policy, const frontier& found, double set_s,
+                      const std::stop_token& over) {
   const auto& dag = policy.dag();
   const auto cost = [&](const clock_table& clocks) {
     return cost_of(dag, policy.profile(), clocks, policy.blocking_w());
@@ -201,6 +202,7 @@ slack_plan plan_slack(const frontier_policy& policy, const frontier& found, doub
   out.highest = all.front().cost;
   for (const auto* part : {&found.own, &found.held})
     for (const auto& p : *part) {
+      if (over.stop_requested()) return {};
       auto clocks = followable(dag, policy.profile(), p.clocks, set_s);
       const auto its = cost(clocks);
       all.push_back({its, std::move(clocks)});

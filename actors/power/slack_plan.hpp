@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstddef>
+#include <stop_token>
 #include <vector>
 
 #include "actors/power/frontier_policy.hpp"
@@ -57,7 +58,9 @@ double lead_of(const std::vector<clock_row>& rows, size_t row, double set_s);
 clock_table followable(const pipeline_dag& dag, const clock_profile& profile, clock_table clocks,
                        double set_s);
 
-/// A frontier's points, as devices can follow them.
-slack_plan plan_slack(const frontier_policy& policy, const frontier& found, double set_s);
+/// A frontier's points, as devices can follow them. `over`: nobody wants it any more, which is seen
+/// before each point: what comes then has none.
+slack_plan plan_slack(const frontier_policy& policy, const frontier& found, double set_s,
+                      const std::stop_token& over = {});
 
 }  // namespace troupe::power

@@ -67,10 +67,12 @@ slack_planner::slack_planner(std::unique_ptr<frontier_policy> policy)
     : desk_(std::make_shared<desk>()) {
   desk_->thread = std::jthread(
       [desk = desk_.get(), of = std::move(policy)](const std::stop_token& over) mutable {
-        while (of->advance())
+        do {
           if (over.stop_requested()) return;
+        } while (of->advance());
         auto out = std::make_shared<power::planned_slack>();
-        out->plan = power::plan_slack(*of, of->take(), out->set_s);
+        out->plan = power::plan_slack(*of, of->take(), out->set_s, over);
+        if (over.stop_requested()) return;
         out->policy = std::move(of);
         std::lock_guard lock(desk->mutex);
         desk->plan = std::move(out);

@@ -2,6 +2,7 @@
 #include "actors/power/slack_plan.hpp"
 
 #include <algorithm>
+#include <stop_token>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -139,4 +140,13 @@ TEST_CASE("SLP-3: points cost less the longer they are, by the table that device
   }
   const auto plan = plan_slack(policy, found, 0.01);
   CHECK(plan.points[plan.unchanged()].cost.energy_j < 0.95 * plan.highest.energy_j);
+}
+
+TEST_CASE("slack plan: one that nobody wants any more is not made to its end") {
+  frontier_policy policy(a100_form(4), 8, 84);
+  const auto found = planned_frontier(policy);
+  std::stop_source over;
+  CHECK(!plan_slack(policy, found, 0.01, over.get_token()).points.empty());
+  over.request_stop();
+  CHECK(plan_slack(policy, found, 0.01, over.get_token()).points.empty());
 }
