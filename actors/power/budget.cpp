@@ -82,6 +82,7 @@ power_report report_in(const fbs::PowerReport& r, const budget_child& terms, boo
   out.wish_mw = r.wish_mw() == -1 ? terms.ceiling_mw : r.wish_mw();
   out.works = r.pace_of_1024() > 0;
   out.held = held;
+  out.actuation_ns = std::max<int64_t>(0, r.actuation_ms()) * ns_per_ms;
   return out;
 }
 
@@ -176,7 +177,6 @@ void note_report(budget_pointer self, size_t child, const power_report& r,
   c.pace_of_1024 = std::min(said.pace_of_1024(), whole_pace);
   c.brake_armed = said.brake_armed();
   c.actuation_ms = said.actuation_ms();
-  if (c.actuation_ms > 0) st.policy->acts_within(c.actuation_ms * ns_per_ms);
   hear_beat(st, child, said, c.heard_ns);
   st.journal.machines(child, st.machines.hear(child, machines_in(said)));
 }

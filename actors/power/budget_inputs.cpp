@@ -242,6 +242,8 @@ bool budget_inputs::has_room() {
 void budget_inputs::heard(size_t child, const power_report& r, int64_t now_ns) {
   if (!has_room()) return;
   auto& last = writer_->last[child];
+  if (r.actuation_ns != (last ? last->actuation_ns : 0))
+    writer_->events.push_back(json::array({child, r.actuation_ns}));
   json cells = {child, now_ns - writer_->tick_ns};
   if (last && is_drawn_alone(r, *last)) {
     cells.push_back(r.id.sent_ns);
@@ -283,8 +285,21 @@ struct budget_replayer::life {
   budget_policy policy;
   std::vector<std::optional<power_report>> last;
   std::vector<int64_t> covered_mw;
+  std::vector<int64_t> acts_ns;  ///< of each child, as it has told
   int64_t tick_ns = 0;
   uint64_t number = 0;
+
+  /// A child has measured how long its caps take.
+  std::string hear_actuation(const json& e) {
+    cell_reader in(e);
+    size_t child = 0;
+    int64_t takes_ns = 0;
+    in(child), in(takes_ns);
+    if (!in.ended() || child >= acts_ns.size() || !is_time(takes_ns))
+      return "a time of no child, or that no cap takes";
+    acts_ns[child] = takes_ns;
+    return {};
+  }
 
   /// One report, or a person's word, before a tick at that time; why it is none.
   std::string hear(const json& e, int64_t until_ns) {
@@ -292,6 +307,8 @@ struct budget_replayer::life {
       policy.let_go();
       return {};
     }
+    constexpr size_t actuation_cells = 2;
+    if (e.is_array() && e.size() == actuation_cells) return hear_actuation(e);
     cell_reader in(e);
     size_t child = 0;
     int64_t after_ns = 0;
@@ -308,6 +325,7 @@ struct budget_replayer::life {
       report_cells(r, in);
     }
     if (!in.ended()) return "a report that is none";
+    r.actuation_ns = acts_ns[child];
     last[child] = r;
     policy.hear(child, r, tick_ns + after_ns);
     return {};
@@ -413,8 +431,9 @@ result<bool> budget_replayer::take_line(const json& line, size_t number) {
     row_state row;
     row.brake = terms.brake;
     budget_policy policy(terms.rules, std::move(terms.children), terms.epoch, terms.now_ns, row);
-    life_.reset(new life{std::move(policy), {}, {}, terms.now_ns, 0});
+    life_.reset(new life{std::move(policy), {}, {}, {}, terms.now_ns, 0});
     life_->last.resize(children);
+    life_->acts_ns.resize(children);
     found_.budget = terms.budget;
     ++found_.lives;
     return true;

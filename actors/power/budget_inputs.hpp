@@ -4,7 +4,8 @@
 // A JSON object a line, in a file of its own, for it is a line a tick: first the terms of a life
 // (rules, children, epoch), then for each tick the reports that came before it, what the budget
 // had, what was seen, and what was decided. A report that differs from the one before of its child
-// by what is drawn alone is written as that. Whoever writes the lines adds the time of day.
+// by what is drawn alone is written as that, and how long a child's caps take once it tells another
+// time, before the report that does. Whoever writes the lines adds the time of day.
 //
 //   {"power":"budget","version":1,"budget":"row0","epoch":3,"now_ns":..,"brake":0,"rules":[..],
 //    "children":[[..],..]}

@@ -107,14 +107,15 @@ report_verdict budget_policy::hear(size_t child, const power_report& r, int64_t 
   if (r.order.epoch > epoch_) l.elsewhere = std::max(l.elsewhere.value_or(0), r.id.incarnation);
   if (l.elsewhere && r.id.incarnation <= *l.elsewhere) return report_verdict::newer_life;
   const bool is_older = l.heard && r.id.incarnation < l.last.id.incarnation;
-  if (is_older && now_ns - l.heard_ns <= fall_ns()) return report_verdict::older_process;
+  if (is_older && now_ns - l.heard_ns <= fall_ns(child)) return report_verdict::older_process;
   if (l.heard && !is_older && r.id <= l.last.id) return report_verdict::older;
+  note_actuation(l, r.actuation_ns);
   // Without a lease yet it has just begun, and holds nothing that went on before it.
   const auto& c = children_[child];
   const bool may_go_on = (c.others_work || c.remembered_mw > 0) && r.order == lease_order{};
   if (l.heard ? r.id.incarnation != l.last.id.incarnation : may_go_on) {  // BGT-7
     l.before_mw = counted_mw(child);
-    l.before_until_ns = is_older ? std::numeric_limits<int64_t>::max() : now_ns + fall_ns();
+    l.before_until_ns = is_older ? std::numeric_limits<int64_t>::max() : now_ns + fall_ns(child);
   }
   l.elsewhere.reset();
   power_report counts = r;
@@ -125,6 +126,16 @@ report_verdict budget_policy::hear(size_t child, const power_report& r, int64_t 
   l.last = counts;
   if (r.order.epoch == epoch_) acked(l);
   return report_verdict::taken;
+}
+
+/// BGT-12
+void budget_policy::note_actuation(ledger& l, int64_t takes_ns) {
+  constexpr int64_t an_hour_ns = 3'600'000'000'000;
+  if (takes_ns <= l.acts_ns) return;
+  safe_.told(takes_ns);
+  l.acts_ns = std::min(takes_ns, an_hour_ns);
+  acts_ns_ = std::max(acts_ns_, std::min(l.acts_ns, rules_.ttl_ns));
+  own_before_.widen(fall_ns() + 1);
 }
 
 /// What a child may count at, whatever it says. PWR-1
@@ -247,8 +258,10 @@ bool budget_policy::is_fresh(size_t child, int64_t now_ns) const {
 }
 
 bool budget_policy::knows(int64_t now_ns) const {
-  return now_ns - began_ns_ >= fall_ns() ||
-         std::all_of(ledgers_.begin(), ledgers_.end(), [](const auto& l) { return l.fenced; });
+  if (knew_) return true;
+  for (size_t i = 0; i < ledgers_.size(); ++i)
+    if (!ledgers_[i].fenced && now_ns - began_ns_ < fall_ns(i)) return false;
+  return true;
 }
 
 /// In shares the breaker carries what is in force: a cap that falls, once or tick by tick, is
@@ -518,6 +531,7 @@ const budget_decision& budget_policy::tick(const own_cap& own, const budget_samp
   watch(own, sample, now_ns);
   divide(own, now_ns);
   const bool may_raise = knows(now_ns);
+  knew_ = may_raise;
   cut(own, may_raise);
   if (may_raise) raise(own.cap_mw, sample.covered_mw);  // BGT-1
   send(own, now_ns);

@@ -59,8 +59,12 @@
 //     itself. What the one before says from then on is refused: it is to make no steps, unless the
 //     later one has been silent as long as that. It is let in again then, and no less is counted
 //     than before, until a later one is heard: silence does not say that nothing draws.
+//   BGT-12  A child that has measured that its caps take longer to be in force than the rules say
+//     is waited for so long: until it has fallen by itself, and, up to a lease's time, where there
+//     is too little for all. What was measured is not taken back.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -101,7 +105,7 @@ struct budget_rules {
   budget_mode mode = budget_mode::shares;
   int64_t tick_ns = 1'000'000'000;
   int64_t ttl_ns = 10'000'000'000;
-  int64_t actuation_ns = 0;  ///< until a commanded cap is in force
+  int64_t actuation_ns = 0;  ///< until a commanded cap is in force, at the least (BGT-12)
   /// Less is no difference: a cap that would change by less stays where nothing is short and nobody
   /// lacks (BGT-8), and a draw above its cap by less, or by less than a hundredth of it, is none.
   int64_t noise_mw = 0;
@@ -197,14 +201,12 @@ class budget_policy {
   int64_t awaits_mw(size_t child) const { return awaits_[child]; }
   /// The process of it that was heard last.
   uint64_t incarnation(size_t child) const { return ledgers_[child].last.id.incarnation; }
-  /// How long a child may take until it has fallen by itself.
-  int64_t fall_ns() const { return rules_.ttl_ns + rules_.tick_ns + rules_.actuation_ns; }
+  /// How long any child may take until it has fallen by itself, and how long this one. BGT-12
+  int64_t fall_ns() const { return fall_within(acts_ns_); }
+  int64_t fall_ns(size_t child) const { return fall_within(ledgers_[child].acts_ns); }
   const row_state& row() const { return row_; }
   /// In thresholds: of the watts above idle, what the clocks of a class let through.
   double speed_of(power_class priority) const;
-  /// A child has measured how long a lesser cap takes to be in force there. It changes no decision,
-  /// but which T2 is safe.
-  void acts_within(int64_t ns) { safe_.told(ns); }
   /// What the row's own rises leave for T2.
   const safe_threshold_policy& safe() const { return safe_; }
   bool is_t2_safe() const { return rules_.thresholds.t2 <= safe_.safe_t2(); }
@@ -244,10 +246,15 @@ class budget_policy {
     bool worked = false;   ///< by the last report that said so
     int kept_reports = 0;  ///< with a reading, since such a child draws no more than its cap
     int64_t idle_mw = 0;   ///< what it drew above a cap without work, and nothing less since
+    int64_t acts_ns = 0;   ///< that its caps take to be in force, as it has measured
     bool is_unruly() const { return above && worked; }
   };
 
+  int64_t fall_within(int64_t acts_ns) const {
+    return rules_.ttl_ns + rules_.tick_ns + std::max(rules_.actuation_ns, acts_ns);
+  }
   int64_t most_mw(size_t child) const;
+  void note_actuation(ledger& l, int64_t takes_ns);
   void judge_draw(ledger& l, const power_report& r) const;
   void acked(ledger& l) const;
   bool has_fallen(const ledger& l) const;
@@ -280,6 +287,8 @@ class budget_policy {
   std::vector<budget_child> children_;
   uint64_t epoch_;
   int64_t began_ns_;
+  int64_t acts_ns_ = 0;  ///< of the slowest child; a lease's time at the most
+  bool knew_ = false;    ///< by the last tick
   std::vector<ledger> ledgers_;
   std::vector<power_ask> asks_;
   std::vector<power_share> shares_;

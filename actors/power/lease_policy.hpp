@@ -74,6 +74,7 @@ struct power_report {
   int64_t wish_mw = 0;                   ///< what it would draw without a cap
   bool works = true;                     ///< false: it makes no steps, and what it draws is idle
   bool held = false;  ///< by a brake: operations may still end, and what it draws is not idle yet
+  int64_t actuation_ns = 0;  ///< that its caps have taken to be in force; 0: it has not measured it
 };
 
 enum class grant_verdict : uint8_t {

@@ -18,6 +18,8 @@ class recent_most {
  public:
   explicit recent_most(int64_t window_ns) : window_ns_(window_ns) {}
 
+  /// From now on it is of so long a while, if that is longer.
+  void widen(int64_t window_ns) { window_ns_ = std::max(window_ns_, window_ns); }
   /// It stood until now, and does not any more. `now_ns` does not go back.
   void ended(int64_t value, int64_t now_ns) {
     if (window_ns_ <= 0) return;

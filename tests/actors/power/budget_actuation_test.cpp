@@ -2,6 +2,7 @@
 // number that is none.
 #include <doctest/doctest.h>
 
+#include "tests/actors/power/budget_family.hpp"
 #include "tests/actors/power/scripted_budget.hpp"
 
 using namespace troupe;
@@ -55,10 +56,75 @@ TEST_CASE("STH-2: budget: by what children measure rises count within a longer t
   rules.row = rules_of(row_rule::polca, {}, 2'000'000'000, 1'000'000'000);
   budget_policy policy(rules, {budget_child{}}, 1, 0);
   const auto assumed_ns = policy.safe().p99_ns();
-  policy.acts_within(assumed_ns / 2);
+  int64_t sent_ns = 0;
+  const auto acts_within = [&](int64_t ns) {
+    power_report told;
+    told.id = {1, ++sent_ns};
+    told.actuation_ns = ns;
+    CHECK(policy.hear(0, told, sent_ns) == report_verdict::taken);
+  };
+  acts_within(assumed_ns / 2);
   CHECK(policy.safe().p99_ns() == assumed_ns);
-  policy.acts_within(assumed_ns * 10);
+  acts_within(assumed_ns * 10);
   CHECK(policy.safe().p99_ns() == assumed_ns * 10);
-  policy.acts_within(assumed_ns);
+  acts_within(assumed_ns);
   CHECK(policy.safe().p99_ns() == assumed_ns * 10);  // what was measured is not taken back
+}
+
+TEST_CASE("BGT-12: budget: a child whose caps take long is waited for so long, and no other") {
+  family f;
+  const auto by_rules_ns = f.parent.fall_ns();
+  f.acts_ns = {budget_second, 5 * budget_second};
+  f.tick();
+  CHECK(f.parent.fall_ns(0) == by_rules_ns);  // which say 2 s
+  CHECK(f.parent.fall_ns(1) == by_rules_ns + 3 * budget_second);
+  CHECK(f.parent.fall_ns() == by_rules_ns + 3 * budget_second);
+  f.acts_ns = {0, budget_second};
+  f.tick();
+  CHECK(f.parent.fall_ns(1) == by_rules_ns + 3 * budget_second);
+  f.acts_ns[0] = 3600 * budget_second;
+  f.tick();
+  CHECK(f.parent.fall_ns(1) == by_rules_ns + 3 * budget_second);
+  CHECK(f.parent.fall_ns() == 2 * f.rules.ttl_ns + f.rules.tick_ns);
+}
+
+TEST_CASE("BGT-7, BGT-12: budget: what a process before had is counted as long as its caps take") {
+  family f;
+  f.acts_ns[1] = 5 * budget_second;
+  f.ticks(5);
+  REQUIRE(f.caps() == std::vector<int64_t>{10'000, 90'000});
+  f.children[1] = lease_policy(50'000, 2, 0);  // whose machines may still draw what they did
+  f.wishes[1] = 0;
+  const auto takes = static_cast<int>(f.parent.fall_ns(1) / budget_second);
+  REQUIRE(takes == 9 + 1 + 5);
+  for (int i = 0; i < takes; ++i) {
+    f.tick();
+    CHECK(f.parent.counted_mw(1) == 90'000);
+    CHECK(f.caps()[0] == 10'000);
+  }
+  f.ticks(4);
+  CHECK(f.caps() == std::vector<int64_t>{90'000, 10'000});
+}
+
+TEST_CASE(
+    "BGT-1, BGT-12: budget: a restarted parent waits for who is heard and has acked nothing") {
+  family f;
+  f.ticks(5);
+  f.wishes = {100'000, 0};
+  f.acts_ns[1] = 5 * budget_second;
+  f.hears[1] = false;  // it goes on by the lease of the parent before, and then falls
+  f.new_parent(2);
+  const auto by_rules = static_cast<int>(f.parent.fall_ns() / budget_second);
+  f.ticks(by_rules + 2);
+  CHECK(!f.parent.knows(f.now_ns));
+  CHECK(f.caps()[0] == 10'000);
+  f.tick();
+  CHECK(f.parent.knows(f.now_ns));
+  f.acts_ns[1] = 100 * budget_second;
+  f.tick();
+  CHECK(f.parent.knows(f.now_ns));  // what is known stays so
+  CHECK(f.caps()[0] == 10'000);     // it may still come to follow what it was granted
+  f.hears[1] = true;
+  f.ticks(5);
+  CHECK(f.caps()[0] > 10'000);
 }

@@ -41,6 +41,7 @@ struct family {
   std::vector<std::optional<int64_t>> claims = {{}, {}};  ///< told as in force, whatever is
   std::vector<bool> works = {true, true}, speaks = {true, true}, hears = {true, true},
                     obeys = {true, true}, held = {false, false};
+  std::vector<int64_t> acts_ns = {0, 0};  ///< told as measured
   power::own_cap own{100'000};
   power::budget_sample seen{50'000, true};
   power::budget_decision last = {};
@@ -61,6 +62,7 @@ struct family {
       auto told = children[i].report(now_ns, draws[i], wishes[i]);
       told.works = works[i];
       told.held = held[i];
+      told.actuation_ns = acts_ns[i];
       told.in_force_mw = claims[i].value_or(told.in_force_mw);
       if (speaks[i]) parent.hear(i, told, now_ns);
     }

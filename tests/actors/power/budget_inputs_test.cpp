@@ -28,11 +28,12 @@ struct kept_life {
   budget_policy policy;
   size_t grants = 0, brakes = 0;
 
-  explicit kept_life(budget_mode mode, uint64_t seed, int ticks = 600)
+  explicit kept_life(budget_mode mode, uint64_t seed, int ticks = 600, bool measures = false)
       : terms(terms_with(mode)),
         inputs([this](const std::string& line) { lines.push_back(line); }, terms),
         policy(terms.rules, terms.children, terms.epoch, terms.now_ns) {
-    sim::rng chance(seed);
+    sim::rng chance(seed), caps(seed + 1000);
+    std::vector<int64_t> acts_ns(kept_children);
     std::vector<lease_policy> children;
     for (size_t i = 0; i < kept_children; ++i) children.emplace_back(30'000, 1, 30'000);
     std::vector<int64_t> covered(kept_children, 30'000);
@@ -48,6 +49,8 @@ struct kept_life {
         if (chance.chance(0.2)) told.wish_mw = chance.between(0, 90'000);
         if (chance.chance(0.1)) told.drawn_mw.reset();
         told.works = !chance.chance(0.1);
+        if (measures && caps.chance(0.1)) acts_ns[c] = caps.between(0, 40) * budget_second;
+        told.actuation_ns = acts_ns[c];
         if (!chance.chance(0.05)) hear(c, told, now - 500);
       }
       if (chance.chance(0.01)) {
@@ -124,6 +127,39 @@ TEST_CASE("BIN-1: what a budget was given is decided again, in both modes, all o
       CHECK(is_budget_inputs(kept_text(life.lines)));
       if (mode == budget_mode::thresholds) CHECK(life.brakes > 0);
     }
+}
+
+TEST_CASE("BIN-1, BGT-12: how long caps of children take is given, too, and decides alike again") {
+  size_t differs = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const kept_life life(budget_mode::shares, seed, 600, true);
+    budget_replayer again;
+    CHECK(same_again(again, kept_text(life.lines)));
+    CHECK(again.found().ticks == 600);
+    auto lines = life.lines;
+    for (auto& text : lines) {
+      auto line = nlohmann::json::parse(text);
+      if (!line.contains("e")) continue;
+      auto& events = line["e"];
+      for (size_t i = events.size(); i-- > 0;)
+        if (events[i].size() == 2) events.erase(i);
+      text = line.dump();
+    }
+    budget_replayer without;
+    differs += same_again(without, kept_text(lines)) ? 0 : 1;
+  }
+  CHECK(differs > 0);
+}
+
+TEST_CASE("BIN-2: a time of no child, or that no cap takes, is refused") {
+  const kept_life life(budget_mode::shares, 1, 50);
+  for (const auto* event : {"[3,1000000000]", "[0,-1]", "[0,\"a\"]", "[0,9223372036854775807]"}) {
+    auto lines = life.lines;
+    auto tick = nlohmann::json::parse(lines[10]);
+    tick["e"].insert(tick["e"].begin(), nlohmann::json::parse(event));
+    lines[10] = tick.dump();
+    CHECK(refused_inputs(kept_text(lines)).is(bad_budget_inputs));
+  }
 }
 
 TEST_CASE(
