@@ -231,8 +231,9 @@ std::vector<int64_t> watts_to_keep(const budget_state& st, bool& waits) {
 /// BGA-4
 void keep_record(budget_state& st, int64_t now_ns) {
   if (!st.options.keeper) return;
-  bool waits = st.set_is_new;
+  bool waits = false;
   const auto watts_mw = watts_to_keep(st, waits);
+  waits = st.set_is_new || (waits && !st.record.fails_for_long());
   const auto number = st.record.begin(watts_mw, waits, now_ns);
   if (!number) return;
   if (st.set_is_new || st.set_write) st.set_write = *number;

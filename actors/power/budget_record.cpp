@@ -137,6 +137,7 @@ void record_policy::ended(uint64_t number, const std::optional<error>& why) {
   if (!under_way_ || number != number_) return;
   under_way_ = false;
   failed_ = why;
+  failures_ = failed_ ? std::min(failures_ + 1, tries_at_once) : 0;
   if (failed_) return;
   least_mw_ = written_mw_ = writing_mw_;
   cover();

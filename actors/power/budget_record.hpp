@@ -12,8 +12,9 @@
 //   BUR-1  Covered is the least that may stand on the disk for a child: of what was written last,
 //     what is being written, and what has failed to be written since, of which nobody knows. Its
 //     static share is covered without a record: a life counts no less for whom it has not heard.
-//   BUR-2  One write is under way at a time. One for which a raise waits begins at once, any other
-//     no sooner than `rest_ns` after the one before, and none where nothing has changed.
+//   BUR-2  One write is under way at a time. One for which a raise waits begins at once, unless the
+//     disk has failed for long; any other no sooner than `rest_ns` after the one before, and none
+//     where nothing has changed.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +57,9 @@ result<budget_record> parse_budget_record(std::string_view text);
 /// When the record is written, and what is covered by it.
 class record_policy {
  public:
+  /// So many writes that fail in a row are a disk that goes on failing.
+  static constexpr int tries_at_once = 60;
+
   record_policy() = default;
   /// `found_mw`: what the life before has left for each child; 0: nothing.
   record_policy(std::vector<int64_t> static_mw, std::vector<int64_t> found_mw, int64_t rest_ns);
@@ -71,6 +75,8 @@ class record_policy {
   /// Why what is granted is not on the disk: the last write has failed, or is under way for longer
   /// than `rest_ns`. None: all is well.
   std::optional<error> trouble(int64_t now_ns) const;
+  /// What waits for a write may wait until one is due anyway. BUR-2
+  bool fails_for_long() const { return failures_ >= tries_at_once; }
 
  private:
   void cover();
@@ -84,6 +90,7 @@ class record_policy {
   uint64_t number_ = 0;
   bool under_way_ = false;
   std::optional<error> failed_;      ///< the last write
+  int failures_ = 0;                 ///< in a row, as far as they count
   std::optional<int64_t> begun_ns_;  ///< the last write
 };
 

@@ -190,6 +190,7 @@ fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int6
   t.brake_pulled = st.policy->holds_work();
   t.knows = st.policy->knows(now_ns);
   t.epoch = st.options.epoch;
+  t.dry_run = st.options.dry_run;
   if (st.parent) {
     t.parent = name_of_parent(*st.parent);
     t.lease_left_ms = static_cast<uint64_t>(st.parent->lease.left_ns(now_ns) / ns_per_ms);

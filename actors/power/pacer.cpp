@@ -161,6 +161,8 @@ void tell(pacer_pointer self) {
   auto now = power_now(st, now_ns(*self));
   now.start_offset_us = offset_to_tell(st, now);
   note_decision(self);
+  if (now.start_offset_us > 0 && st.parent)
+    st.journal.shifted(now.start_offset_us, st.parent->name);
   if (st.held) hold_machine(self, now);
   if (st.parent && !st.held && !st.dry_run) note_actuation(*st.parent, now_ns(*self));
   const bool news = st.run && (now.start_offset_us > 0 || !(st.told && same(*st.told, now)));

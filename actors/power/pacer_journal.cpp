@@ -111,6 +111,14 @@ void pacer_journal::decided(const pacer_decision& d) {
   to_(line.dump());
 }
 
+void pacer_journal::shifted(uint64_t offset_us, std::string_view parent) const {
+  if (!to_) return;
+  to_(ordered_json{{"event", "shifted"},
+                   {"start_offset_ms", static_cast<double>(offset_us) / 1000},
+                   {"parent", printable(parent)}}
+          .dump());
+}
+
 void pacer_journal::in_force(work_pace pace, const std::string& not_set) {
   const auto was = std::exchange(set_, {pace, not_set});
   if (!to_ || was == set_) return;

@@ -11,6 +11,10 @@
 //   {"event":"in_force","pace_of_1024":512,"was_of_1024":1024}
 //   {"event":"in_force","pace_of_1024":1024,"was_of_1024":512,"not_set":"..."}
 //
+// And where a step is held back so that it falls between those of other jobs (phase_policy.hpp):
+//
+//   {"event":"shifted","start_offset_ms":510.0,"parent":"row0"}
+//
 // "rule" is what the decision follows from: a bound that the pace keeps ("budget": the job's own,
 // "lease": what the budget above grants, "lapsed": what is left of that), "draw", where the
 // machines draw too much for any step or nothing says what they draw, or why the budget above lets
@@ -74,6 +78,8 @@ class pacer_journal {
   void begins(uint32_t epoch, double budget_w, std::string_view parent, bool dry_run = false) const;
   /// PJN-1
   void decided(const pacer_decision& d);
+  /// The run is told to hold the first operations of a step back, for the budget above.
+  void shifted(uint64_t offset_us, std::string_view parent) const;
   /// Of a machine that is held. `not_set`: why it is not what was decided; empty: it is, or nothing
   /// is to be set.
   void in_force(work_pace pace, const std::string& not_set);

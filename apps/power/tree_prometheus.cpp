@@ -23,6 +23,11 @@ std::optional<double> known_watts(int64_t mw) {
   return mw < 0 ? std::nullopt : std::optional(watts_of_mw(mw));
 }
 
+/// 0: there is none.
+std::optional<double> known_step(uint64_t us) {
+  return us == 0 ? std::nullopt : std::optional(static_cast<double>(us) / 1e6);
+}
+
 constexpr child_gauge child_gauges[] = {
     {"granted_watts", "What is granted to a child of a power budget.",
      [](const auto& c) { return known_watts(c.granted_mw); }},
@@ -49,6 +54,10 @@ constexpr child_gauge child_gauges[] = {
        return c.lease_age_ms < 0 ? std::nullopt
                                  : std::optional(static_cast<double>(c.lease_age_ms) / 1e3);
      }},
+    {"step_seconds", "How long an even step of the child takes that may be shifted.",
+     [](const auto& c) { return known_step(c.step_us); }},
+    {"start_offset_seconds", "By how much a step of the child was held back last, to stand apart.",
+     [](const auto& c) { return known_step(c.start_offset_us); }},
     {"brake", "1: the child is told to hold its work.",
      [](const auto& c) { return std::optional(c.brake ? 1.0 : 0.0); }},
     {"silent", "1: the child is not heard.",
@@ -155,6 +164,8 @@ std::string tree_prometheus(const fbs::PowerTreeT& t) {
                       t.short_of_floors ? 1 : 0);
   out += budget_gauge(t, "troupe_power_epoch", "How many lives the budget has had.",
                       static_cast<double>(t.epoch));
+  out +=
+      budget_gauge(t, "troupe_power_dry_run", "1: what is decided is not done.", t.dry_run ? 1 : 0);
   out += brake_gauges(t) + own_lease_gauge(t) + threshold_gauges(t) + account_counters(t);
   for (const auto& gauge : child_gauges) {
     const auto name = fmt::format("troupe_power_child_{}", gauge.name);

@@ -126,13 +126,15 @@ std::string root_line(const fbs::PowerTreeT& t) {
   if (drawn_w < 0) out += fmt::format("  counts {:.4g} W", watts_of_mw(t.counted_mw));
   if (drawn_w >= 0 && cap_w > 0) out += fmt::format("  {:.0f} %", 100 * drawn_w / cap_w);
   if (const auto cause = cause_text(t); !cause.empty()) out += "  " + cause;
+  if (t.dry_run) out += "  a dry run: caps are decided, and not kept";
   if (t.t2 > 0) out += "  " + thresholds_words(t);
   out += account_words(t);
   if (t.brake && t.brake_above.empty()) out += "  the brake is on";
   if (!t.brake_above.empty())
     out += fmt::format("  {}the brake of {} is on", t.brake_here ? "its brake is on, and " : "",
                        printable(t.brake_above));
-  if (t.brake_pulled) out += "  it has pulled the brake";
+  if (t.brake_pulled)
+    out += t.dry_run ? "  it would have pulled the brake" : "  it has pulled the brake";
   if (t.short_of_floors) out += "  less than the floors of its children";
   if (!t.knows) out += "  raises nobody before it knows what its children have";
   return out + "\n";
@@ -219,6 +221,7 @@ std::string tree_json(const fbs::PowerTreeT& tree) {
                  {"short_of_floors", tree.short_of_floors},
                  {"knows", tree.knows},
                  {"epoch", tree.epoch},
+                 {"dry_run", tree.dry_run},
                  {"set", tree.set},
                  {"set_by", tree.set_by},
                  {"set_left_ms", tree.set_left_ms},

@@ -112,6 +112,44 @@ TEST_CASE("power tree: whose steps were shifted against those of others, by how 
   CHECK(offset_text(b) == "its steps shifted by 510 ms 41 s ago");
 }
 
+TEST_CASE("power tree: a dry run says that it is one, wherever a person looks") {
+  auto t = tree_of_two();
+  const std::string words = "a dry run: caps are decided, and not kept";
+  CHECK(tree_text(t).find("dry run") == std::string::npos);
+  CHECK(nlohmann::json::parse(tree_json(t))["dry_run"] == false);
+  CHECK(tree_prometheus(t).find("\ntroupe_power_dry_run{budget=\"row0\"} 0\n") !=
+        std::string::npos);
+  t.dry_run = t.brake_pulled = true;
+  const auto text = tree_text(t);
+  CHECK(text.substr(0, text.find('\n')).find(words) != std::string::npos);
+  CHECK(text.find("it would have pulled the brake") != std::string::npos);
+  CHECK(text.find("it has pulled") == std::string::npos);
+  CHECK(nlohmann::json::parse(tree_json(t))["dry_run"] == true);
+  CHECK(tree_prometheus(t).find("\ntroupe_power_dry_run{budget=\"row0\"} 1\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("power tree: Prometheus hears how long steps take and by how much they were shifted") {
+  auto t = tree_of_two();
+  const auto count = [&t](const char* family) {
+    const auto text = tree_prometheus(t);
+    size_t out = 0;
+    const auto sample = std::string("\ntroupe_power_child_") + family + "{";
+    for (auto at = text.find(sample); at != text.npos; at = text.find(sample, at + 1)) ++out;
+    return out;
+  };
+  CHECK(count("step_seconds") == 0);  // nobody's are even
+  CHECK(count("start_offset_seconds") == 0);
+  t.children[1]->step_us = 1'020'000;
+  t.children[1]->start_offset_us = 510'000;
+  CHECK(count("step_seconds") == 1);
+  CHECK(count("start_offset_seconds") == 1);
+  const auto text = tree_prometheus(t);
+  const std::string b = "{budget=\"row0\",child=\"gpt-b\",priority=\"low\"} ";
+  CHECK(text.find("step_seconds" + b + "1.02\n") != std::string::npos);
+  CHECK(text.find("start_offset_seconds" + b + "0.51\n") != std::string::npos);
+}
+
 TEST_CASE("power tree: what docs show is what is printed") {
   const auto docs = docs_of_power();
   for (const auto& t : {tree_of_two(), tree_with_a_silent_child()}) {

@@ -40,6 +40,7 @@ struct dry_budget : scripted_budget {
 TEST_CASE("BGA-9: budget: a dry run decides as it would, and grants each child its ceiling") {
   dry_budget f;
   CHECK(f.events("begins")[0].at("dry_run") == true);
+  CHECK(f.tree().dry_run);
   f.seconds(60);
   CHECK(f.caps() == std::vector<int64_t>{70'000, 70'000});
   for (const auto& c : f.children) CHECK(c.told_mw == 70'000);
@@ -61,6 +62,7 @@ TEST_CASE("BGA-9: budget: without a dry run the same children are held to what i
   f.seconds(60);
   CHECK(f.caps()[0] + f.caps()[1] <= 70'000);
   CHECK(!f.events("begins")[0].contains("dry_run"));
+  CHECK(!f.tree().dry_run);
 }
 
 TEST_CASE("BGA-9: budget: a person's brake holds in a dry run, too") {

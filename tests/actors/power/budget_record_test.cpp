@@ -91,6 +91,25 @@ TEST_CASE("BUR-2: budget record: it is written when a raise waits, else rarely, 
   CHECK(p.begin({20, 0}, false, 3 + 2 * record_rest_ns) == 4);  // what has failed is tried again
 }
 
+TEST_CASE("BUR-2: budget record: a disk that fails for long is not tried each tick for a raise") {
+  scripted_budget f;
+  f.begin_with(1, "");
+  f.keeper->fails = disk_is_full;
+  constexpr size_t at_once = record_policy::tries_at_once;
+  f.seconds(record_policy::tries_at_once + 20);
+  const auto tried = f.keeper->writes.size();
+  CHECK(tried >= at_once);
+  f.seconds(90);
+  CHECK(f.keeper->writes.size() <= tried + 11);  // a lease takes 9 s
+  CHECK(f.keeper->writes.size() >= tried + 5);
+  const auto before = f.keeper->writes.size();
+  CHECK(!f.set(69'000));  // a person waits: it is tried, and told
+  CHECK(f.keeper->writes.size() > before);
+  f.keeper->fails.reset();
+  f.seconds(12);
+  CHECK(f.caps() == watts_of_two{10'000, 59'000});
+}
+
 TEST_CASE(
     "budget record: a write that has failed, or takes long, is a trouble until one succeeds") {
   record_policy p({10}, {0}, record_rest_ns);

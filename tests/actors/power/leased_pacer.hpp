@@ -32,6 +32,7 @@ struct leased_pacer : scripted_pacer {
   bool certified = false;       ///< what is found next is known by certificates
   uint64_t word = 0;            ///< to the run, the last that was looked at
   gpu::processor_seconds head;  ///< of the pacer's own process
+  std::vector<std::string> journal;  ///< its lines
 
   explicit leased_pacer(double budget_w = 0, std::optional<error> lost = {}, bool dry_run = false)
       : not_found(std::move(lost)) {
@@ -56,6 +57,7 @@ struct leased_pacer : scripted_pacer {
     p.reporter = reporter.as<reporter_actor>();
     pacer_options options{budget_w, pacer_epoch, std::move(p), {}, "boot", [this] { return head; }};
     options.dry_run = dry_run;
+    options.journal = [this](const std::string& line) { journal.push_back(line); };
     start(std::move(options));
     beat(20, 0, 0, 100, 0, 0);
   }

@@ -159,3 +159,12 @@ TEST_CASE("PCR-5: a pacer journals each pace that it decides, what by, and why n
   CHECK(kept.all[3]["pace_of_1024"] == 1024);
   CHECK(kept.all[3]["budget_w"].is_null());
 }
+
+TEST_CASE("power journal: a step that is held back for other jobs is a line, with for whom") {
+  kept_lines kept;
+  pacer_journal(kept.to()).shifted(510'250, "row0");
+  REQUIRE(kept.all.size() == 1);
+  CHECK(kept.all[0] ==
+        nlohmann::json::parse(R"({"event":"shifted","start_offset_ms":510.25,"parent":"row0"})"));
+  pacer_journal().shifted(1, "row0");  // nobody keeps it
+}

@@ -85,6 +85,22 @@ TEST_CASE("PCR-7: the run is told once to hold a step back, however often the bu
   CHECK(f.next(2, 300'000) == offsets_us{300'000});
 }
 
+TEST_CASE("PCR-7: the job's journal has a line for each order that its run is told, with whose") {
+  stepping_pacer f;
+  const auto shifted = [&f] {
+    std::vector<std::string> out;
+    for (const auto& line : f.journal)
+      if (line.find(R"("event":"shifted")") != line.npos) out.push_back(line);
+    return out;
+  };
+  CHECK(shifted().empty());
+  for (int i = 0; i < 20; ++i) f.next(1, 400'000);
+  REQUIRE(shifted().size() == 1);
+  CHECK(shifted()[0] == R"({"event":"shifted","start_offset_ms":400.0,"parent":"row0"})");
+  f.next(2, 300'000);
+  CHECK(shifted().size() == 2);
+}
+
 TEST_CASE("PCR-7: no step is held back by as much as it takes, nor by a budget that holds it") {
   stepping_pacer f;
   CHECK(f.next(1, 1'000'000).empty());
