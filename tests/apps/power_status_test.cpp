@@ -249,9 +249,11 @@ TEST_CASE("power status, power why: what comes of slack is said where a job take
   CHECK(status_text(job_power_in(view)).find("slack") == std::string::npos);
   CHECK_FALSE(nlohmann::json::parse(status_json(job_power_in(view))).contains("slack"));
   view.nodes[0]->actors[0]->values->pacer->slack = "planned, for steps of 0.8123 s";
-  const auto job = job_power_in(view);
+  auto job = job_power_in(view);
   CHECK(status_text(job).find("\nslack planned, for steps of 0.8123 s\n") != std::string::npos);
   CHECK(nlohmann::json::parse(status_json(job))["slack"] == "planned, for steps of 0.8123 s");
+  const auto why = why_by_job(job);
+  CHECK(std::ranges::count(why.reasons, "its slack is planned, for steps of 0.8123 s") == 1);
   const auto taken = [&](const char* value) {
     return status_prometheus(job).find(std::string("troupe_power_slack_taken{job=\"gpt-a\"} ") +
                                        value) != std::string::npos;
@@ -261,6 +263,4 @@ TEST_CASE("power status, power why: what comes of slack is said where a job take
   CHECK(taken("0\n"));
   job.pacer.slack.clear();
   CHECK(!taken(""));
-  const auto why = why_by_job(job);
-  CHECK(std::ranges::count(why.reasons, "its slack is planned, for steps of 0.8123 s") == 1);
 }
