@@ -15,31 +15,6 @@ namespace {
 /// Of all operations of a step, as many may come late by chance.
 constexpr int late_share = 50;
 
-/// Why it is off, for a person; empty: that needs no word.
-std::string_view off_in_words(slack_reason why) {
-  switch (why) {
-    case slack_reason::no_saving:
-      return "what holds the ranks' pace saves no energy: the same joules, later";
-    case slack_reason::unlike:
-      return "steps are not as long as power.profile says: measure it again";
-    case slack_reason::stale:
-      return "steps have become longer than planned";
-    case slack_reason::late_setting:
-      return "devices follow their clocks later than is planned for";
-    case slack_reason::refused:
-      return "a device did not take the clock of an operation";
-    case slack_reason::no_clocks:
-      return "not every rank has a device whose clock it alone may set";
-    case slack_reason::other_job:
-      return "power.profile is planned for other stages or micro-batches";
-    case slack_reason::none:
-    case slack_reason::no_plan:
-    case slack_reason::paced:
-      break;
-  }
-  return "";
-}
-
 double times_of(const std::vector<gpu::controls::clocked_operation>& all) {
   double lasts_s = 0, shortest_s = 0;
   for (const auto& o : all) {
@@ -89,11 +64,13 @@ void job_slack::begin(const fbs::StepMadeT& step, uint32_t epoch) {
     policy_->stop(slack_reason::other_job);
 }
 
-std::optional<fbs::JobClocksT> job_slack::made(const fbs::StepMadeT& step, uint32_t epoch) {
+std::optional<fbs::JobClocksT> job_slack::made(const fbs::StepMadeT& step, uint32_t epoch,
+                                               int64_t now_ns) {
   if (step.replica_s.empty()) return std::nullopt;
   if (!std::ranges::all_of(step.replica_s, is_finite_time)) return std::nullopt;  // JSL-5
   if (!plan_) plan_ = look_ ? look_() : nullptr;
-  if (!plan_) return std::nullopt;
+  if (!plan_) return profile_ ? profile_->made(step, epoch, now_ns) : std::nullopt;
+  if (!plan_->policy) return unplanned(epoch);
   if (!policy_ || epoch != epoch_ || step.replica_s.size() != replicas_ ||
       step.saves_energy != saves_energy_)
     begin(step, epoch);
@@ -114,7 +91,22 @@ std::optional<fbs::JobClocksT> job_slack::made(const fbs::StepMadeT& step, uint3
   return out;
 }
 
+/// JSL-6
+std::optional<fbs::JobClocksT> job_slack::unplanned(uint32_t epoch) {
+  if (epoch == epoch_ && told_state_ == state()) return std::nullopt;
+  epoch_ = epoch;
+  told_state_ = state();
+  fbs::JobClocksT out;
+  out.of_epoch = epoch;
+  out.state = told_state_;
+  out.warns = true;
+  if (std::exchange(noticed_, told_state_) != told_state_) out.notice = plan_->note;
+  return out;
+}
+
 std::string job_slack::state() const {
+  if (plan_ && !plan_->policy) return fmt::format("off: {}", to_string(slack_reason::unmeasured));
+  if (!plan_ && profile_) return profile_->state();
   if (!policy_) return "off: no_plan";
   const auto s = policy_->state();
   if (s != slack_state::off) return std::string(to_string(s));
@@ -122,17 +114,24 @@ std::string job_slack::state() const {
 }
 
 std::string job_slack::words() const {
+  if (!plan_ && profile_) return profile_->words();
   if (!policy_) return state();
   auto out = state();
   if (policy_->target_s() > 0) out += fmt::format(", for steps of {:.4g} s", policy_->target_s());
   return out + fmt::format(", since step {}", since_step_);
 }
 
-/// JSL-2. A plan is said once, and a reason each time that it is another one than the last.
+/// JSL-2. A plan is said once, as is where its profile was written, and a reason each time that it
+/// is another one than the last.
 void job_slack::put_notice(fbs::JobClocksT& into) {
+  if (!std::exchange(is_note_told_, true) && !plan_->note.empty()) {
+    into.notice = plan_->note;
+    into.warns = plan_->warns;
+    if (policy_->state() != slack_state::off) return;
+  }
   const bool is_off = policy_->state() == slack_state::off;
   if (policy_->state() == slack_state::measuring || policy_->state() == slack_state::held) return;
-  const auto why = off_in_words(policy_->reason());
+  const auto why = in_words(policy_->reason());
   if (is_off && why.empty()) return;
   if (std::exchange(noticed_, told_state_) == told_state_) return;
   into.warns = is_off;

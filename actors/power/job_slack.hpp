@@ -13,6 +13,8 @@
 //   JSL-4  What slack does to a replica's times is told with its table (StageClocks.times), so that
 //     who judges ranks by what they take can put it right: of the highest clocks, which steps have
 //     before there is a plan and between two, so that what is normal for a rank stays so.
+//   JSL-6  Until there is a plan the job measures its profile, where it has none (job_profile.hpp).
+//     Where no plan can be made of that, all have the highest clocks, and why is said once.
 //   JSL-5  What ranks say they took is foreign: a step of no finite time is none.
 #pragma once
 
@@ -24,6 +26,7 @@
 #include <vector>
 
 #include "actors/power/frontier_policy.hpp"
+#include "actors/power/job_profile.hpp"
 #include "actors/power/slack_plan.hpp"
 #include "actors/power/slack_policy.hpp"
 #include "io/base/result.hpp"
@@ -39,9 +42,11 @@ slack_terms live_slack_terms();
 
 /// A plan, and what it was made of.
 struct planned_slack {
-  std::unique_ptr<frontier_policy> policy;
+  std::unique_ptr<frontier_policy> policy;  ///< null: none can be made, and `note` says why
   slack_plan plan;
   double set_s = usual_set_s;
+  std::string note = {};  ///< what a person should know of its profile, one sentence
+  bool warns = false;     ///< that is a warning
 };
 using planned_slack_ptr = std::shared_ptr<const planned_slack>;
 
@@ -50,10 +55,19 @@ using slack_look = std::function<planned_slack_ptr()>;
 
 class job_slack {
  public:
-  explicit job_slack(slack_look look) : look_(std::move(look)) {}
+  /// `order`: where its profile is to be measured first. JSL-6
+  explicit job_slack(slack_look look, std::optional<profile_order> order = {})
+      : look_(std::move(look)) {
+    if (order) profile_.emplace(*std::move(order));
+  }
 
+  /// What a node's heartbeat says of its machine's meters.
+  void hear(const std::string& node, const std::string& machine, double energy_j, bool modelled,
+            int64_t at_ns) {
+    if (profile_ && !plan_) profile_->hear(node, machine, energy_j, modelled, at_ns);
+  }
   /// A step of an epoch has ended. None: nothing has changed by it. JSL-3
-  std::optional<fbs::JobClocksT> made(const fbs::StepMadeT& step, uint32_t epoch);
+  std::optional<fbs::JobClocksT> made(const fbs::StepMadeT& step, uint32_t epoch, int64_t now_ns);
   /// "planned", "off: paced".
   std::string state() const;
   /// For a person, with how long a step is to be, and the one at whose end that began.
@@ -62,16 +76,19 @@ class job_slack {
  private:
   bool fits(const fbs::StepMadeT& step) const;
   void begin(const fbs::StepMadeT& step, uint32_t epoch);
+  std::optional<fbs::JobClocksT> unplanned(uint32_t epoch);
   void put_notice(fbs::JobClocksT& into);
   void put_tables(fbs::JobClocksT& into) const;
   std::unique_ptr<fbs::ReplicaClocksT> clocks_at(size_t point) const;
 
   slack_look look_;
+  std::optional<job_profile> profile_;
   planned_slack_ptr plan_;
   std::optional<slack_policy> policy_;
   uint32_t epoch_ = 0;
   size_t replicas_ = 0;
   bool saves_energy_ = true;
+  bool is_note_told_ = false;
   std::vector<std::optional<size_t>> points_;  ///< of replicas, as the run knows them
   std::string told_state_, noticed_;
   uint64_t since_step_ = 0;  ///< at whose end that state began

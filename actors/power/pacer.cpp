@@ -201,7 +201,10 @@ void hear(pacer_pointer self, const msg<fbs::Heartbeat>& m) {
             p->process_busy(),
             p->machine_busy()};
   }
-  self->state.policy.hear(text_of(vitals->node()), machine, said, now);
+  const auto node = text_of(vitals->node());
+  self->state.policy.hear(node, machine, said, now);
+  if (auto& slack = self->state.slack)
+    slack->hear(node, machine, said.energy_j, said.modelled, said.read_ns);
 }
 
 void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
@@ -230,11 +233,12 @@ void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
 void take_slack(pacer_pointer self, const msg<fbs::StepMade>& m) {
   auto& st = self->state;
   if (!st.slack) return;
-  auto clocks = st.slack->made(m.unpack(), m.header().epoch);
-  if (!clocks) return;
-  self->send(caf::actor_cast<run_actor>(self->current_sender()),
-             make_msg<fbs::JobClocks>(context_of(*self, self->epoch()), *clocks));
-  show(self, st.told ? *st.told : fbs::JobPowerT());
+  const auto before = st.slack->words();
+  auto clocks = st.slack->made(m.unpack(), m.header().epoch, now_ns(*self));
+  if (clocks)
+    self->send(caf::actor_cast<run_actor>(self->current_sender()),
+               make_msg<fbs::JobClocks>(context_of(*self, self->epoch()), *clocks));
+  if (clocks || before != st.slack->words()) show(self, st.told ? *st.told : fbs::JobPowerT());
 }
 
 }  // namespace
@@ -269,7 +273,7 @@ pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& option
   st.journal.begins(options.epoch, st.own_w, options.parent ? options.parent->named : "",
                     st.dry_run);
   if (options.held) st.held.emplace(*options.held);
-  if (options.slack) st.slack.emplace(options.slack);
+  if (options.slack) st.slack.emplace(options.slack, options.profiles);
   st.policy.watches_others(st.held.has_value());
   if (options.parent) begin_job_parent(self, *options.parent, [self] { tell(self); });
   if (st.held) st.parent->lease.begin_with_share(st.held->of.share_mw);

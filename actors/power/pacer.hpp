@@ -4,7 +4,8 @@
 // pace itself (machine_hold.hpp).
 //
 // It takes the job's slack, too (power.slack; job_slack.hpp): StepMade from the run at each step's
-// end, JobClocks to it.
+// end, JobClocks to it. Where there is no profile it measures one in the first steps, by what
+// heartbeats say of joules (job_profile.hpp).
 //
 // Messages: Heartbeat from the coordinator, which carries what meters say; PaceTaken from the run,
 // at each step's begin, where steps end, where ranks are given out anew (another epoch), where a
@@ -70,6 +71,7 @@ struct pacer_options {
   double ramp_w_s = 0;   ///< JPP-10; 0: none
   bool dry_run = false;  ///< PCR-6; of a job
   slack_look slack = {};  ///< empty: the job takes none
+  std::optional<profile_order> profiles = {};  ///< what that is planned by is measured first
 };
 
 /// What a job's own configuration says of it; not in it is what is above the job.

@@ -50,8 +50,36 @@ std::string_view to_string(slack_reason r) {
       return "no_clocks";
     case slack_reason::other_job:
       return "other_job";
+    case slack_reason::unmeasured:
+      return "unmeasured";
   }
   return "none";
+}
+
+std::string_view in_words(slack_reason r) {
+  switch (r) {
+    case slack_reason::no_saving:
+      return "what holds the ranks' pace saves no energy: the same joules, later";
+    case slack_reason::unlike:
+      return "steps are not as long as power.profile says: measure it again";
+    case slack_reason::stale:
+      return "steps have become longer than planned";
+    case slack_reason::late_setting:
+      return "devices follow their clocks later than is planned for";
+    case slack_reason::refused:
+      return "a device did not take the clock of an operation";
+    case slack_reason::no_clocks:
+      return "not every rank has a device whose clock it alone may set";
+    case slack_reason::other_job:
+      return "power.profile is planned for other stages or micro-batches";
+    case slack_reason::unmeasured:
+      return "no plan came of what was measured";
+    case slack_reason::none:
+    case slack_reason::no_plan:
+    case slack_reason::paced:
+      break;
+  }
+  return "";
 }
 
 slack_policy::slack_policy(size_t replicas, const slack_terms& terms)

@@ -48,9 +48,12 @@ enum class slack_reason : uint8_t {
   late_setting,  ///< clocks came later than the plan has it
   refused,       ///< a device did not take one
   no_clocks,     ///< a rank cannot set the clock of its operations
-  other_job      ///< the plan is of other stages or micro-batches
+  other_job,     ///< the plan is of other stages or micro-batches
+  unmeasured     ///< there is no profile, and none came of the job's own steps
 };
 std::string_view to_string(slack_reason r);
+/// For a person; empty: that needs no word.
+std::string_view in_words(slack_reason r);
 
 struct slack_terms {
   int measured_steps = 3;  ///< at the highest clocks, before anything is slowed

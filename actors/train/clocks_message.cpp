@@ -32,7 +32,7 @@ gpu::controls::clock_table_ptr clocks_in(const fbs::StageClocks& m, size_t opera
     out.push_back({static_cast<int>(clock), static_cast<double>(lasts->Get(i)),
                    static_cast<double>(shortest->Get(i))});
   }
-  return gpu::controls::clock_table_of(std::move(out), static_cast<double>(m.set_s()));
+  return gpu::controls::clock_table_of(std::move(out), static_cast<double>(m.set_s()), m.holds());
 }
 
 }  // namespace troupe::train

@@ -202,6 +202,7 @@ struct engine_facts {
   bool sets_clocks = false;                ///< of operations
   bool saves_energy = false;  ///< what holds its pace does; false: the same joules, later
   std::string control = {};   ///< what holds its pace, a word of power.control; empty: pauses do
+  std::vector<int> clocks_mhz = {};  ///< that it can set, highest first
 };
 
 /// What Status shows of copies in memory.

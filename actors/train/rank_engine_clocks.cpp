@@ -35,6 +35,7 @@ void rank_engine::tell_controls(engine_facts& out) const {
   out.sets_clocks = clocks_ != nullptr;
   if (out.pauses) out.notes.push_back("pace by pauses between operations");
   if (!actuator_) return;
+  if (clocks_) out.clocks_mhz = actuator_->clocks_mhz();
   const auto of = actuator_->facts();
   out.saves_energy = of.saves_energy;
   out.control = of.name;

@@ -263,6 +263,7 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
   std::vector<std::vector<uint64_t>> digests;
   std::vector<std::optional<health::recheck_result>> rechecks;
   double held_ms = 0;
+  note_usual(self->state, parts);
   for (const auto& p : parts) {
     held_ms = std::max(held_ms, p->power_wait_ms());
     digests.emplace_back();
@@ -277,7 +278,7 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
   }
   const auto& grid = self->state.job.plan().ranks.front().at.grid;
   settle_transfers(grid, of_ranks);
-  tell_step_made(self, step, parts, of_ranks);
+  tell_step_made(self, step, done.took_ms, parts, of_ranks);
   std::vector<std::vector<step_part>> usual;
   if (self->state.slack.of_step) usual = as_usual(self->state, of_ranks);
   tell_times(self, step, done.took_ms, oddity_of_step(parts, of_ranks),

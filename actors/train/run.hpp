@@ -119,6 +119,9 @@ struct run_slack {
   /// What the pacer said last, and of the step that is made; null: the highest clocks.
   std::shared_ptr<const fbs::JobClocksT> told = {}, of_step = {};
   bool sets_clocks = false, saves_energy = false;  ///< all ranks
+  std::vector<std::vector<uint32_t>> ladders = {};  ///< clocks that all ranks of a stage can have
+  /// Of operations of each rank, in the last step without clocks.
+  std::vector<double> usual_ms = {};
 };
 
 /// What the predictor is told of steps (run_times.hpp).

@@ -7,7 +7,8 @@
 //   RSL-2  Tables that are not of this epoch, these stages and micro-batches are not taken.
 //   RSL-3  Who judges ranks by what they take hears it as it would be at the highest clocks: what
 //     is normal for a rank is learned before there is a plan, too, and a replica may be slowed for
-//     another that is slow.
+//     another that is slow. In a trial of clocks, of which nobody knows yet what they change, that
+//     is what each rank took in the last step before.
 #pragma once
 
 #include <memory>
@@ -32,8 +33,11 @@ void begin_clocks(run_state& st);
 std::unique_ptr<fbs::StageClocksT> clocks_of(const run_state& st, size_t rank);
 
 /// A step has ended: what the pacer is told where the job takes slack.
-void tell_step_made(run_pointer self, uint64_t step, std::span<const msg<fbs::StepDone>> parts,
+void tell_step_made(run_pointer self, uint64_t step, double took_ms,
+                    std::span<const msg<fbs::StepDone>> parts,
                     std::span<const std::vector<step_part>> of_ranks);
+/// A step has ended; before as_usual() is asked of it. RSL-3
+void note_usual(run_state& st, std::span<const msg<fbs::StepDone>> parts);
 
 /// For the monitor, and, of all ranks, for the predictor. RSL-3
 msg<fbs::StepDone> as_usual(run_pointer self, const msg<fbs::StepDone>& done);

@@ -184,6 +184,7 @@ msg<fbs::StageReady> stage_ready(worker_pointer self, const message_header& caus
     r.pauses = facts.pauses;
     r.sets_clocks = facts.sets_clocks;
     r.saves_energy = facts.saves_energy;
+    r.clocks_mhz.assign(facts.clocks_mhz.begin(), facts.clocks_mhz.end());
   });
 }
 

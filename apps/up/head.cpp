@@ -281,7 +281,10 @@ pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
   auto options = power::pacer_options_of(job.power, l.from.epoch);
   options.parent = power_parent_of(joiner_of(job), reporter);
   options.journal = l.power.journal();
-  if (l.slack) options.slack = l.slack->look();
+  if (l.slack) {
+    options.slack = l.slack->look();
+    options.profiles = l.slack->profiles();
+  }
   if (options.parent) {
     const auto here = cluster::this_host();
     options.machine = cluster::machine_of(here->facts());

@@ -1,13 +1,20 @@
 // The plan of a job's slack (power.slack), made beside its start: from power.profile, which is read
-// before anything begins.
+// before anything begins. Where that file does not exist yet, the job measures it in its first
+// steps (job_profile.hpp): it is written then, and planned by.
 //
 // Invariants
 //   SLJ-1  What is wrong with the profile, or does not fit the job, is said before anything starts.
 //   SLJ-2  Planning, which takes seconds, holds nothing up: until it is done there is no plan. It
 //     ends with this object.
+//   SLJ-3  What is measured is written as a whole or not at all, in the form of any profile, and a
+//     line says so where its joules are modelled.
+//   SLJ-4  Without power.profile the file is clocks.csv in the job's output folder.
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "actors/job/plan.hpp"
 #include "actors/power/job_slack.hpp"
@@ -19,12 +26,13 @@ namespace troupe::apps {
 /// A profile of another job: what it has, and what the job has.
 inline constexpr error_kind<std::string_view, std::string> profile_unfit{
     "profile_unfit", errc::bad_config, "power.profile {} is not of this job: {}",
-    "measure it anew, or set power.slack = \"off\""};
+    "remove it, or name a file that does not exist, and the job measures it anew; or set "
+    "power.slack = \"off\""};
 
 class slack_planner {
  public:
-  /// Null where the job takes no slack. Errors: not_found, io; bad_profile, with the file's name;
-  /// profile_unfit.
+  /// Null where the job takes no slack. Errors: not_found, where there is no folder for a file that
+  /// is to be measured; io; bad_profile, with the file's name; profile_unfit.
   static result<std::shared_ptr<slack_planner>> begin(const train::job_plan& plan);
   ~slack_planner();
   slack_planner(const slack_planner&) = delete;
@@ -32,11 +40,20 @@ class slack_planner {
 
   /// For the pacer. What it looks at lives as long as the last copy of it.
   power::slack_look look() const;
+  /// For the pacer, too: how a profile is measured; none: there is one. What takes it lives as long
+  /// as the last copy.
+  std::optional<power::profile_order> profiles() const;
 
  private:
   struct desk;
-  explicit slack_planner(std::unique_ptr<power::frontier_policy> policy);
+  struct planned_job;
+  explicit slack_planner(const planned_job& job);
+  void plan_by(std::unique_ptr<power::frontier_policy> policy);
+  void await_profile();
+
   std::shared_ptr<desk> desk_;
+  std::unique_ptr<const planned_job> job_;
+  bool measures_ = false;
 };
 
 }  // namespace troupe::apps

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/base/recent_delays.hpp"
 #include "io/base/result.hpp"
@@ -56,6 +57,9 @@ class actuator {
 
   /// Whether set_clock() does something: it governs the clocks of what its rank alone computes on.
   virtual bool sets_clocks() const { return false; }
+  /// Some that set_clock() may be asked for, in MHz, highest first: the first is that of a device
+  /// which nothing slows. None where it sets none.
+  virtual std::vector<int> clocks_mhz() const { return {}; }
   /// A clock that is enough until the next one is asked for; of this one and the pace the lower
   /// holds. It is written, and not read back: that it is in force check_clock() says, later.
   /// Errors: each one's own.

@@ -7,8 +7,9 @@
 
 namespace troupe::gpu::controls {
 
-clock_table_ptr clock_table_of(std::vector<clocked_operation> operations, double set_s) {
-  operations.push_back({highest_clock_mhz, 1, 1});
+clock_table_ptr clock_table_of(std::vector<clocked_operation> operations, double set_s,
+                               bool holds) {
+  operations.push_back({holds ? operations.back().mhz : highest_clock_mhz, 1, 1});
   return std::make_shared<const stage_clocks_policy>(std::move(operations), set_s);
 }
 
@@ -38,7 +39,7 @@ void operation_clocks::began() {
 void operation_clocks::ended() {
   assert(is_of_one_thread());
   if (begun_ == 0) return;
-  if (begun_ == operations()) return setter_.wish(highest_clock_mhz);  // OCL-2
+  if (begun_ == operations()) return setter_.wish(table_->mhz_of(begun_));  // OCL-2
   if (const auto w = table_->ended(begun_ - 1)) ask(*w);
 }
 

@@ -6,7 +6,8 @@
 //   OCL-1  No call waits for the device's clock (CKS-1). All but take_late() and has_failed() come
 //     from one thread: that of the stream which tells of its operations.
 //   OCL-2  A pass without a table, and what comes behind the last operation of one, runs at the
-//     highest clock: what updates weights, saves and checks them has no slack.
+//     highest clock: what updates weights, saves and checks them has no slack. A table that holds
+//     keeps its last clock until the next pass: what a clock costs is measured by whole steps.
 //   OCL-3  What began too low counts as late but in the first pass of a table: its clocks are asked
 //     for as that begins.
 #pragma once
@@ -27,7 +28,8 @@ namespace troupe::gpu::controls {
 /// The operations of a step at one rank, in their order, and behind them what has no slack.
 using clock_table_ptr = std::shared_ptr<const stage_clocks_policy>;
 /// One operation at least; a change of clock takes `set_s`. OCL-2
-clock_table_ptr clock_table_of(std::vector<clocked_operation> operations, double set_s);
+clock_table_ptr clock_table_of(std::vector<clocked_operation> operations, double set_s,
+                               bool holds = false);
 
 class operation_clocks {
  public:

@@ -300,6 +300,14 @@ bool setting_governor::sets_clocks() const {
   return lock_ && !is_limit(target_.kind) && !target_.is_machines;
 }
 
+std::vector<int> setting_governor::clocks_mhz() const {
+  if (!sets_clocks()) return {};
+  std::lock_guard lock(mutex_);
+  std::vector<setting_range> ranges;
+  for (const auto& s : settings_) ranges.push_back(s.range);
+  return clocks_of(target_.kind, ranges);
+}
+
 status setting_governor::set_clock(int mhz) {
   std::lock_guard lock(mutex_);
   if (over_ || !lock_) return {};

@@ -73,6 +73,7 @@ class setting_governor final : public actuator {
   actuator_facts facts() const override;
   /// A clock's, where it governs. SGV-9
   bool sets_clocks() const override;
+  std::vector<int> clocks_mhz() const override;
   /// Errors: what the system or the driver says.
   status set_clock(int mhz) override;
   /// Errors: setting_not_in_force.

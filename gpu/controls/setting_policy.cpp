@@ -114,6 +114,25 @@ uint64_t setting_of_clock(setting_kind kind, const setting_range& range, int mhz
   return std::clamp((wanted + range.step - 1) / range.step * range.step, range.least, range.most);
 }
 
+std::vector<int> clocks_of(setting_kind kind, std::span<const setting_range> ranges) {
+  if (is_limit(kind) || ranges.empty()) return {};
+  const auto& fastest = *std::ranges::max_element(ranges, {}, &setting_range::most);
+  const uint64_t of_mhz = kind == setting_kind::cpufreq ? 1000 : 1;
+  std::vector<int> out{static_cast<int>((fastest.most + of_mhz - 1) / of_mhz)};
+  const auto add = [&](uint64_t value) {
+    const auto mhz = static_cast<int>(value / of_mhz);
+    if (mhz > 0 && value < fastest.most && mhz < out.back()) out.push_back(mhz);
+  };
+  for (auto at = fastest.only.rbegin(); at != fastest.only.rend(); ++at) add(*at);
+  if (!fastest.only.empty()) return out;
+  const auto span = fastest.most - std::min(fastest.least, fastest.most);
+  for (uint64_t i = 1; i <= even_clocks; ++i) {
+    const auto value = fastest.most - span * i / even_clocks;
+    add(value - value % fastest.step);
+  }
+  return out;
+}
+
 bool is_in_force(const setting_range& range, uint64_t wanted, uint64_t read) {
   return read <= wanted || read - wanted <= range.rounded;
 }

@@ -72,6 +72,11 @@ setting_range gpu_limit_range(uint64_t least_mw, uint64_t found_mw);
 uint64_t setting_at(setting_kind kind, const setting_range& range, int pace_of_1024);
 /// DVS-1, DVS-5: the lowest setting of a clock that lets devices run at `mhz`.
 uint64_t setting_of_clock(setting_kind kind, const setting_range& range, int mhz);
+/// Clocks of devices that have one together, in MHz, highest first: those that are listed of the
+/// one that is fastest, or `even_clocks` evenly down to the least that it takes. Each of them set
+/// is one that it has (setting_of_clock). None of a limit.
+std::vector<int> clocks_of(setting_kind kind, std::span<const setting_range> ranges);
+inline constexpr uint64_t even_clocks = 32;
 /// DVS-3
 bool is_in_force(const setting_range& range, uint64_t wanted, uint64_t read);
 

@@ -403,12 +403,10 @@ void check_slack(builder& b) {
          "slack is taken by lower clocks, and nothing that power.control names sets one: pauses "
          "and quotas make the same joules later",
          "set power.control = [\"nvml_clocks\"], or power.slack = \"off\"");
-  b.rule(
-      !p.profile.empty() && p.blocking_w > 0, {"power.slack", "power.profile", "power.blocking_w"},
-      "a plan is made of what operations take and draw by clock, and of what a device draws that "
-      "waits",
-      "name power.profile, a file of stage,instruction,frequency,time,energy, and "
-      "power.blocking_w");
+  b.rule(p.blocking_w > 0, {"power.slack", "power.blocking_w"},
+         "a plan is made of what operations take and draw by clock, which power.profile says or "
+         "the job measures, and of what a device draws that waits",
+         "say that in watts as power.blocking_w");
   b.rule(b.target().parallel.pipeline > 1, {"power.slack", "parallel.pipeline"},
          "a job of one stage has no slack: none of its operations waits for another stage",
          "set power.slack = \"off\"");

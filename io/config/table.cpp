@@ -659,7 +659,8 @@ constinit const property rows[] = {
     key<&job::power, &power_section::profile>(
         "power.profile",
         "File that says what each stage's forward and backward takes and draws at each clock: "
-        "stage,instruction,frequency,time,energy (MHz, s, J)"),
+        "stage,instruction,frequency,time,energy (MHz, s, J). One that does not exist is measured "
+        "in the job's first steps, with power.slack; empty = clocks.csv in job.output"),
     key<&job::power, &power_section::blocking_w>(
         "power.blocking_w", "Watts of a device that waits for another stage, beside power.profile",
         within(0.0, 20'000.0)),

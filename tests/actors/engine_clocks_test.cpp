@@ -117,6 +117,7 @@ TEST_CASE("ENG-15: engine: a clock that hangs delays no operation, and losses ar
   clocked_engine clocked;
   CHECK(clocked.engine().facts().sets_clocks);
   CHECK(clocked.engine().facts().saves_energy);
+  CHECK(clocked.engine().facts().clocks_mhz.front() == 3000);
   clocked.step(1, nullptr);  // the pace is set
   plain.step(1, nullptr);
   clocked.files->hang(true);

@@ -113,6 +113,53 @@ TEST_CASE("RSL-1, RSL-2: run: ranks have the clocks that fit, from the next step
   CHECK(late.step_at() == rank_clocks{0, 0});
 }
 
+TEST_CASE("run: of a trial of clocks it tells what each rank took, and of no other step") {
+  slack_run f;
+  f.start();
+  f.clocks([](auto& c) { c.trial = 3; });
+  f.step_at();
+  const auto before = f.made();
+  CHECK(before.trial == 0);
+  CHECK(before.rank_stage.empty());
+  REQUIRE(before.ladders.size() == 2);
+  CHECK(before.ladders[0]->mhz.empty());  // its ranks named none
+  CHECK(f.step_at() == rank_clocks{1000, 1001});
+  const auto made = f.made();
+  CHECK(made.trial == 3);
+  CHECK(made.nodes == std::vector<std::string>{"a", "b"});
+  CHECK(made.rank_node == std::vector<uint32_t>{0, 1});
+  CHECK(made.rank_stage == std::vector<uint32_t>{0, 1});
+  CHECK(made.rank_replica == std::vector<uint32_t>{0, 0});
+  REQUIRE(made.rank_forward_s.size() == 2);
+  const auto each = static_cast<double>(slack_run::micro_batches());
+  CHECK(static_cast<double>(made.rank_forward_s[1]) == doctest::Approx(0.03 / each));
+  CHECK(static_cast<double>(made.rank_busy_s[1]) == doctest::Approx(0.03));
+}
+
+TEST_CASE("RSL-3: run: in a trial of clocks a rank took what it took before, for who judges it") {
+  slack_run f;
+  f.start();
+  f.clocks([](auto& c) { c.trial = 1; });
+  f.step_at();
+  f.monitor.take_all<fbs::StepDone>();
+  for (size_t i = 0; i < 2; ++i)
+    f.stages[i].take<fbs::RunStep>().answer<fbs::StepDone>([&](auto& d) {
+      d.step = 2;
+      d.rank = static_cast<uint32_t>(i);
+      d.target_count = 4 * static_cast<uint64_t>(i);
+      const std::vector<step_part> parts{{pipeline_op::forward, i == 0 ? 60.0 : 15.0, 0, 8}};
+      d.parts = to_message(parts);
+    });
+  const auto told = f.monitor.take_all<fbs::StepDone>();
+  REQUIRE(told.size() == 2);
+  for (const auto& done : told) {
+    const auto parts = parts_of(done->parts());
+    REQUIRE(parts.size() == 1);
+    CHECK(parts[0].busy_ms == doctest::Approx(done->rank() == 0 ? 20 : 15));
+    CHECK(parts[0].waited_ms == doctest::Approx(done->rank() == 0 ? 40 : 0));
+  }
+}
+
 TEST_CASE("RSL-1: run: under a budget's pace or its brake no rank has a clock of its own") {
   slack_run f(80);
   f.power(1024);

@@ -3,10 +3,12 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "actors/train/worker.hpp"
+#include "gpu/controls/actuator.hpp"
 #include "tests/actors/scripted_worker.hpp"
 
 using namespace troupe;
@@ -35,6 +37,10 @@ TEST_CASE("CKM-1: worker: a pass has the clocks that fit its operations, and els
   REQUIRE(f.script->clocks);
   CHECK(f.script->clocks->size() == operations + 1);
   CHECK(f.script->clocks->first_mhz() == 1200);
+  CHECK(f.script->clocks->mhz_of(operations) == gpu::controls::highest_clock_mhz);
+  f.answer<fbs::OpDone>(begin([](auto& c) { c.holds = true; }));
+  REQUIRE(f.script->clocks);
+  CHECK(f.script->clocks->mhz_of(operations) == 1200);
   using change = std::function<void(fbs::StageClocksT&)>;
   for (const change& wrong :
        {change([](auto& c) { c.mhz.pop_back(); }), change([](auto& c) { c.lasts_s.clear(); }),
@@ -50,11 +56,13 @@ TEST_CASE("CKM-1: worker: a pass has the clocks that fit its operations, and els
 TEST_CASE("worker: what of clocks came late, or cannot be set, is told with the step") {
   scripted_worker f;
   f.script->facts.sets_clocks = f.script->facts.saves_energy = true;
+  f.script->facts.clocks_mhz = {1400, 700};
   const auto built = f.order(f.description());
   f.complete("build");
   const auto ready = f.answer<fbs::StageReady>(built);
   CHECK(ready.sets_clocks);
   CHECK(ready.saves_energy);
+  CHECK(ready.clocks_mhz == std::vector<uint32_t>{1400, 700});
   f.script->outcome.late_clocks = 3;
   f.script->outcome.clocks_failed = true;
   const auto number = f.finish(false);

@@ -1,6 +1,7 @@
 // The plan of a job's slack: made beside its start, of a profile that fits the job.
 #include "apps/up/slack_planner.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -8,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "io/file.hpp"
 #include "tests/apps/pipeline_profile.hpp"
 #include "tests/apps/plan_of_text.hpp"
 #include "tests/io/scratch.hpp"
@@ -72,9 +74,96 @@ TEST_CASE("SLJ-2: slack planner: one that goes before its plan is made ends with
   static_cast<void>(look());  // what it looks at is still there
 }
 
+TEST_CASE("SLJ-3: slack planner: a profile that is not there is measured, written and planned by") {
+  const planned_start f;
+  const auto truth = power::parse_profile(pipeline_profile());
+  REQUIRE(truth);
+  const auto there = f.begin();
+  REQUIRE(there);
+  CHECK_FALSE((*there)->profiles());
+  for (const bool modelled : {false, true}) {
+    const auto file = (f.folder / (modelled ? "modelled.csv" : "measured.csv")).string();
+    const auto made = f.begin({"power.profile=" + file});
+    REQUIRE_MESSAGE(made, (made ? "" : render(made.error())));
+    const auto look = (*made)->look();
+    const auto order = (*made)->profiles();
+    REQUIRE(order);
+    CHECK(order->blocking_w == 60);
+    CHECK_FALSE(look());
+    order->take({*truth, modelled});
+    power::planned_slack_ptr plan;
+    while (!plan) {  // planning ends
+      plan = look();
+      std::this_thread::yield();
+    }
+    REQUIRE(plan->policy);
+    CHECK(plan->plan.points.size() > 1);
+    CHECK_FALSE(plan->warns);
+    CHECK(plan->note.find(file) != std::string::npos);
+    const auto text = io::read_file(file, power::clock_profile::most_bytes);
+    REQUIRE(text);
+    CHECK((text->find("modelled") != std::string::npos) == modelled);
+    const auto reread = power::parse_profile(*text);
+    REQUIRE(reread);
+    CHECK(reread->stages == truth->stages);
+    const auto next = f.begin({"power.profile=" + file});
+    REQUIRE(next);
+    CHECK_FALSE((*next)->profiles());
+  }
+}
+
+TEST_CASE("SLJ-3: slack planner: what is measured and cannot be kept is planned by, and said") {
+  const planned_start f;
+  std::filesystem::create_directory(f.folder / "gone");
+  const auto made = f.begin({"power.profile=" + (f.folder / "gone" / "new.csv").string()});
+  REQUIRE(made);
+  std::filesystem::remove(f.folder / "gone");
+  const auto order = (*made)->profiles();
+  REQUIRE(order);
+  order->take({*power::parse_profile(pipeline_profile()), false});
+  power::planned_slack_ptr plan;
+  while (!plan) {  // planning ends
+    plan = (*made)->look()();
+    std::this_thread::yield();
+  }
+  CHECK(plan->policy);
+  CHECK(plan->warns);
+  CHECK_FALSE(plan->note.empty());
+}
+
+TEST_CASE("SLJ-3: slack planner: measured rows that no plan can be made of make none") {
+  const planned_start f;
+  const auto made = f.begin({"power.profile=" + (f.folder / "new.csv").string()});
+  REQUIRE(made);
+  auto low = *power::parse_profile(pipeline_profile());
+  for (auto& stage : low.stages)
+    for (auto& rows : stage)
+      for (auto& r : rows) r.energy_j = 50 * r.time_s;  // less than what waits draws
+  (*made)->profiles()->take({low, false});
+  power::planned_slack_ptr plan;
+  while (!plan) {  // as soon as that is found
+    plan = (*made)->look()();
+    std::this_thread::yield();
+  }
+  CHECK_FALSE(plan->policy);
+  CHECK(plan->warns);
+}
+
+TEST_CASE("SLJ-4: slack planner: without power.profile it is in the job's output") {
+  const planned_start f;
+  const auto made = f.begin({"power.profile=", "job.output=" + f.folder.path.string()});
+  REQUIRE(made);
+  CHECK((*made)->profiles());
+  std::ofstream(f.folder / "clocks.csv") << pipeline_profile();
+  const auto next = f.begin({"power.profile=", "job.output=" + f.folder.path.string()});
+  REQUIRE(next);
+  CHECK_FALSE((*next)->profiles());
+}
+
 TEST_CASE("SLJ-1: slack planner: a profile that is none, or of another job, is refused at once") {
   const planned_start f;
-  CHECK(f.why_not({"power.profile=nowhere.csv"}).code == errc::not_found);
+  CHECK(f.why_not({"power.profile=" + (f.folder / "nowhere" / "new.csv").string()}).code ==
+        errc::not_found);
   CHECK(f.why_not({"power.blocking_w=2000"}).is(apps::profile_unfit));
   CHECK(f.why_not({"parallel.pipeline=2", "cluster.workers_per_node=2"}).is(apps::profile_unfit));
   std::ofstream(f.file) << "stage,instruction,frequency,time,energy\n0,forward,1410,x,1\n";

@@ -47,7 +47,7 @@ struct training_job {
     made.sets_clocks = made.saves_energy = true;
     made.replica_s.assign(replicas, plan_of_four()->plan.highest.time_s);
   }
-  std::optional<fbs::JobClocksT> step() { return slack.made(made, epoch); }
+  std::optional<fbs::JobClocksT> step() { return slack.made(made, epoch, 0); }
   /// To where it is planned; what is told then.
   fbs::JobClocksT plan() {
     for (int i = 1; i < steps_measured; ++i) step();
@@ -211,8 +211,25 @@ TEST_CASE("JSL-4: slack: replicas that are slowed for a straggler say by how muc
 TEST_CASE("slack: while there is no plan yet nothing is told") {
   job_slack waits([]() -> planned_slack_ptr { return nullptr; });
   training_job job;
-  CHECK_FALSE(waits.made(job.made, 3));
+  CHECK_FALSE(waits.made(job.made, 3, 0));
   CHECK(waits.state() == "off: no_plan");
+}
+
+TEST_CASE("JSL-6: slack: where no plan can be made of what was measured, that is said once") {
+  auto none = std::make_shared<planned_slack>();
+  none->note = "no row draws more";
+  job_slack unplanned([&] { return planned_slack_ptr(none); });
+  training_job job;
+  const auto told = unplanned.made(job.made, 3, 0);
+  REQUIRE(told);
+  CHECK(told->state == "off: unmeasured");
+  CHECK(told->notice == "no row draws more");
+  CHECK(told->warns);
+  CHECK(told->of_replica.empty());
+  CHECK_FALSE(unplanned.made(job.made, 3, 0));
+  const auto anew = unplanned.made(job.made, 4, 0);
+  REQUIRE(anew);
+  CHECK(anew->notice.empty());
 }
 
 TEST_CASE("pacer: of a job that takes slack it says which clocks operations have, and how it is") {

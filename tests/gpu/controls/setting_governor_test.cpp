@@ -606,6 +606,8 @@ TEST_CASE("SGV-9: setting governor: of a clock and a pace the lower holds, and b
   const auto beside = m.governor(setting_kind::cpufreq, 1);
   CHECK(governor->sets_clocks());
   CHECK_FALSE(beside->sets_clocks());  // it governs none
+  CHECK(governor->clocks_mhz().front() == 3000);
+  CHECK(beside->clocks_mhz().empty());
   REQUIRE(beside->set_clock(500));
   REQUIRE(governor->set_clock(1200));
   CHECK(m.values(setting_kind::cpufreq)["policy1"] == "1200000\n");

@@ -131,6 +131,33 @@ TEST_CASE("DVS-4: settings: they are known by their whole names") {
   CHECK_FALSE(setting_kind_named("pace"));
 }
 
+TEST_CASE("DVS-5: settings: a clock that is to be had sets what it is") {
+  using enum setting_kind;
+  const auto set_of = [](setting_kind kind, const setting_range& range) {
+    const auto clocks = clocks_of(kind, std::vector{range});
+    REQUIRE_FALSE(clocks.empty());
+    CHECK(setting_of_clock(kind, range, clocks.front()) == range.most);
+    for (size_t i = 1; i < clocks.size(); ++i) {
+      CHECK(clocks[i] < clocks[i - 1]);
+      CHECK(setting_of_clock(kind, range, clocks[i]) <
+            setting_of_clock(kind, range, clocks[i - 1]));
+    }
+    return clocks;
+  };
+  const auto even = set_of(cpufreq, clock_range(800'000, 3'000'000, ""));
+  CHECK(even.size() == even_clocks + 1);
+  CHECK(even.back() == 800);
+  CHECK(set_of(cpufreq, clock_range(800'000, 2'400'500, "800000 1600000 2400500")) ==
+        std::vector<int>{2401, 1600, 800});
+  CHECK(set_of(nvml_clocks, lock_range({345, 990, 1980})) == std::vector<int>{1980, 990, 345});
+  CHECK(set_of(cpufreq, clock_range(2'000'000, 2'000'000, "")) == std::vector<int>{2000});
+  CHECK(clocks_of(cpufreq, std::vector{clock_range(600'000, 3'000'000, ""),
+                                       clock_range(800'000, 2'000'000, "")})
+            .front() == 3000);
+  CHECK(clocks_of(rapl, std::vector{limit_range(150 * one_w)}).empty());
+  CHECK(clocks_of(cpufreq, {}).empty());
+}
+
 TEST_CASE("settings: they say their range, and that they save energy") {
   const std::vector clocks{clock_range(600'000, 3'000'000, ""),
                            clock_range(800'000, 2'000'000, "")};

@@ -100,9 +100,10 @@ TEST_CASE("config: slack needs a plan, a pipeline, and something that sets clock
   };
   CHECK(keys({}).empty());
   CHECK(keys({R"(power.control=["nvml_clocks", "pace"])"}).empty());
+  CHECK(keys({"power.profile="}).empty());  // it is measured
   for (const char* wrong :
        {"power.control=pace", "power.control=cgroup", "power.control=nvml_limit",
-        "power.profile=", "power.blocking_w=0", "parallel.pipeline=1"}) {
+        "power.blocking_w=0", "parallel.pipeline=1"}) {
     CAPTURE(wrong);
     CHECK(keys({wrong}).size() == 1);
   }
