@@ -22,7 +22,7 @@ double middle_of(std::vector<double> all) {
   return *at;
 }
 
-double sum_of(const std::vector<double>& all) {
+double total_of(const std::vector<double>& all) {
   double out = 0;
   for (const double v : all) out += v;
   return out;
@@ -211,7 +211,7 @@ std::map<size_t, double> live_profile_policy::watts() const {
   const double step_s = counted_s_ / steps;
   for (const auto& r : ranks_) {
     if (!r.who.machine) continue;
-    const double busy_s = sum_of(r.busy_s) / steps;
+    const double busy_s = total_of(r.busy_s) / steps;
     auto& t = times[*r.who.machine];
     t.busy_s += busy_s;
     t.waited_s += std::max(0.0, step_s - busy_s);

@@ -21,9 +21,9 @@ using troupe::power::test::made_pipeline;
 
 namespace {
 
-using state = live_profile_policy::state;
-using failure = live_profile_policy::failure;
-using ladders = std::vector<std::vector<int>>;
+using profile_state = live_profile_policy::state;
+using profile_failure = live_profile_policy::failure;
+using stage_ladders = std::vector<std::vector<int>>;
 
 constexpr int profiled_stages = 4;
 
@@ -35,17 +35,17 @@ made_pipeline four_stages(std::vector<double> slowness) {
 }
 
 /// A policy, and the job that it measures.
-struct measured_job {
+struct profiled_job {
   made_pipeline made;
   std::vector<int> clocks;
   live_profile_policy policy;
   std::vector<std::set<int>> tried;  ///< by trial that was begun, of all ranks
   uint64_t seen = 0;
 
-  explicit measured_job(made_pipeline of)
+  explicit profiled_job(made_pipeline of)
       : made(std::move(of)),
         clocks(tried_clocks(made.clocks(), {})),
-        policy(ladders(made.stages(), clocks), made.slowness.size(), made.blocking_w) {}
+        policy(stage_ladders(made.stages(), clocks), made.slowness.size(), made.blocking_w) {}
 
   void make(double longer = 1) {
     made.make([&](size_t s, size_t d) { return policy.clock_of(s, d); }, longer);
@@ -70,7 +70,7 @@ struct measured_job {
   /// Steps that it took; at most so many.
   int measure(int most = 2000) {
     for (int i = 0; i < most; ++i) {
-      if (policy.now() != state::measuring) return i;
+      if (policy.now() != profile_state::measuring) return i;
       step();
     }
     return most;
@@ -91,7 +91,7 @@ void check_rows(const clock_profile& found, const clock_profile& truth) {
     }
 }
 
-slack_plan plan_of(const clock_profile& profile) {
+slack_plan plan_of_rows(const clock_profile& profile) {
   frontier_policy policy(profile, 8, 84);
   return plan_slack(policy, planned_frontier(policy), 0.01);
 }
@@ -99,16 +99,16 @@ slack_plan plan_of(const clock_profile& profile) {
 }  // namespace
 
 TEST_CASE("LPP-5: live profile: its frontier is that of what the machines take and draw") {
-  measured_job job(four_stages({1}));
+  profiled_job job(four_stages({1}));
   CHECK(job.measure() < 100);
-  REQUIRE(job.policy.now() == state::measured);
+  REQUIRE(job.policy.now() == profile_state::measured);
   CHECK_FALSE(job.policy.is_modelled());
   const auto truth = job.made.only(job.clocks);
   check_rows(job.policy.profile(), truth);
   const auto reread = parse_profile(job.policy.profile().text());
   REQUIRE(reread);
   check_rows(*reread, truth);
-  const auto found = plan_of(*reread), should = plan_of(truth);
+  const auto found = plan_of_rows(*reread), should = plan_of_rows(truth);
   CHECK(found.highest.time_s == doctest::Approx(should.highest.time_s).epsilon(1e-5));
   for (const double longer : {1.0, 1.05, 1.1, 1.2, 1.5}) {
     const auto& is = found.points[found.at(longer * should.highest.time_s)].cost;
@@ -119,11 +119,11 @@ TEST_CASE("LPP-5: live profile: its frontier is that of what the machines take a
 }
 
 TEST_CASE("LPP-4: live profile: unlike replicas share the clocks, and the middle one's is told") {
-  measured_job one(four_stages({1}));
-  measured_job three(four_stages({0.9, 1, 1.1}));
+  profiled_job one(four_stages({1}));
+  profiled_job three(four_stages({0.9, 1, 1.1}));
   one.measure();
   three.measure();
-  REQUIRE(three.policy.now() == state::measured);
+  REQUIRE(three.policy.now() == profile_state::measured);
   check_rows(three.policy.profile(), three.made.only(three.clocks));
   CHECK(one.tried.size() == 8);
   CHECK(three.tried.size() == 4);  // all, then two times three clocks, then the last one
@@ -135,28 +135,28 @@ TEST_CASE("LPP-4: live profile: unlike replicas share the clocks, and the middle
 TEST_CASE("LPP-4: live profile: replicas that share a machine have one clock") {
   auto made = four_stages({1, 1, 1, 1});
   made.ranks_a_machine = 2 * profiled_stages;  // two replicas
-  measured_job job(std::move(made));
-  while (job.policy.now() == state::measuring && job.tried.size() < 3) {
+  profiled_job job(std::move(made));
+  while (job.policy.now() == profile_state::measuring && job.tried.size() < 3) {
     job.step();
-    if (job.policy.now() != state::measuring) break;
+    if (job.policy.now() != profile_state::measuring) break;
     CHECK(job.policy.clock_of(0, 0) == job.policy.clock_of(0, 1));
     CHECK(job.policy.clock_of(0, 2) == job.policy.clock_of(0, 3));
   }
   job.measure();
-  REQUIRE(job.policy.now() == state::measured);
+  REQUIRE(job.policy.now() == profile_state::measured);
   CHECK(job.tried.size() == 5);  // two clocks a trial
   auto near = four_stages({1});
   near.truth = a100_form(1);
-  measured_job alone(std::move(near));
+  profiled_job alone(std::move(near));
   alone.measure();
-  REQUIRE(alone.policy.now() == state::measured);
+  REQUIRE(alone.policy.now() == profile_state::measured);
   check_rows(alone.policy.profile(), alone.made.only(alone.clocks));
 }
 
 TEST_CASE("LPP-1: live profile: what is no step at its clocks changes no row") {
-  measured_job plain(four_stages({1})), disturbed(four_stages({1}));
+  profiled_job plain(four_stages({1})), disturbed(four_stages({1}));
   const int steps = plain.measure();
-  for (int i = 0; disturbed.policy.now() == state::measuring && i < 40 * steps; ++i) {
+  for (int i = 0; disturbed.policy.now() == profile_state::measuring && i < 40 * steps; ++i) {
     switch (i % 8) {
       case 2:  // a pace, a brake or a late clock
         disturbed.make(3);
@@ -177,59 +177,59 @@ TEST_CASE("LPP-1: live profile: what is no step at its clocks changes no row") {
         disturbed.step();
     }
   }
-  REQUIRE(disturbed.policy.now() == state::measured);
+  REQUIRE(disturbed.policy.now() == profile_state::measured);
   check_rows(disturbed.policy.profile(), disturbed.made.only(disturbed.clocks));
 }
 
 TEST_CASE("LPP-2 and LPP-3: live profile: from steps that are unlike each other no row comes") {
-  measured_job job(four_stages({1}));
+  profiled_job job(four_stages({1}));
   int steps = 0;
-  for (; job.policy.now() == state::measuring && steps < 2000; ++steps) {
+  for (; job.policy.now() == profile_state::measuring && steps < 2000; ++steps) {
     job.make(steps % 2 == 0 ? 1 : 1.3);
     job.hear();
     job.tell();
   }
-  CHECK(job.policy.now() == state::failed);
-  CHECK(job.policy.why() == failure::uneven);
+  CHECK(job.policy.now() == profile_state::failed);
+  CHECK(job.policy.why() == profile_failure::uneven);
   CHECK(steps < 100);
 }
 
 TEST_CASE("LPP-2 and LPP-3: live profile: a clock whose steps are uneven is left out") {
-  measured_job job(four_stages({1}));
-  for (int i = 0; job.policy.now() == state::measuring && i < 2000; ++i) {
+  profiled_job job(four_stages({1}));
+  for (int i = 0; job.policy.now() == profile_state::measuring && i < 2000; ++i) {
     job.make(job.policy.clock_of(0, 0) == job.clocks[3] && i % 2 == 0 ? 1.3 : 1);
     job.hear();
     job.tell();
   }
-  REQUIRE(job.policy.now() == state::measured);
+  REQUIRE(job.policy.now() == profile_state::measured);
   auto rest = job.clocks;
   rest.erase(rest.begin() + 3);
   check_rows(job.policy.profile(), job.made.only(rest));
 }
 
 TEST_CASE("LPP-2: live profile: without joules of a machine nothing is measured") {
-  measured_job job(four_stages({1}));
-  for (int i = 0; job.policy.now() == state::measuring && i < 2000; ++i) {
+  profiled_job job(four_stages({1}));
+  for (int i = 0; job.policy.now() == profile_state::measuring && i < 2000; ++i) {
     job.make();
     job.policy.hear(0, job.made.joules[0], false, job.made.now_ns);  // of one of four
     job.tell();
   }
-  CHECK(job.policy.now() == state::failed);
-  CHECK(job.policy.why() == failure::no_watts);
+  CHECK(job.policy.now() == profile_state::failed);
+  CHECK(job.policy.why() == profile_failure::no_watts);
 }
 
 TEST_CASE("live profile: what was calculated is said to be") {
-  measured_job job(four_stages({1}));
+  profiled_job job(four_stages({1}));
   job.make();
   job.hear(true);
   job.tell();
   job.measure();
-  REQUIRE(job.policy.now() == state::measured);
+  REQUIRE(job.policy.now() == profile_state::measured);
   CHECK(job.policy.is_modelled());
 }
 
 TEST_CASE("LPP-1: live profile: ranks that begin anew begin the trial anew, and no other") {
-  measured_job job(four_stages({1}));
+  profiled_job job(four_stages({1}));
   while (job.tried.size() < 3) job.step();
   const auto before = job.policy.trial();
   const auto behind = job.policy.steps_made();
@@ -245,7 +245,7 @@ TEST_CASE("LPP-1: live profile: ranks that begin anew begin the trial anew, and 
   job.policy.step({before, job.made.now_ns, 1, true, job.made.ranks});  // of the old ones
   CHECK(job.policy.steps_made() == made);
   job.measure();
-  REQUIRE(job.policy.now() == state::measured);
+  REQUIRE(job.policy.now() == profile_state::measured);
   check_rows(job.policy.profile(), job.made.only(job.clocks));
 }
 
