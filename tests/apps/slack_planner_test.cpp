@@ -151,11 +151,14 @@ TEST_CASE("SLJ-3: slack planner: measured rows that no plan can be made of make 
 
 TEST_CASE("SLJ-4: slack planner: without power.profile it is in the job's output") {
   const planned_start f;
-  const auto made = f.begin({"power.profile=", "job.output=" + f.folder.path.string()});
+  const auto output = f.folder / "out";
+  std::filesystem::create_directory(output);
+  const std::vector<std::string> sets{"power.profile=", "job.output=" + output.string()};
+  const auto made = f.begin(sets);
   REQUIRE(made);
   CHECK((*made)->profiles());
-  std::ofstream(f.folder / "clocks.csv") << pipeline_profile();
-  const auto next = f.begin({"power.profile=", "job.output=" + f.folder.path.string()});
+  std::ofstream(output / "clocks.csv") << pipeline_profile();
+  const auto next = f.begin(sets);
   REQUIRE(next);
   CHECK_FALSE((*next)->profiles());
 }
