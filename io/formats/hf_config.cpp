@@ -12,6 +12,7 @@
 
 #include "io/file.hpp"
 #include "io/formats/json_text.hpp"
+#include "io/formats/other_models.hpp"
 
 namespace troupe::io {
 
@@ -432,28 +433,10 @@ void carry_over(nlohmann::ordered_json& root, std::string_view origin) {
   }
 }
 
-/// Why models that people bring are not read.
-struct other_model {
-  std::string_view type, why;
-};
-constexpr other_model other_models[] = {
-    {"mixtral", "a mixture of experts"},
-    {"qwen2_moe", "a mixture of experts"},
-    {"qwen3_moe", "a mixture of experts"},
-    {"gpt_oss", "a mixture of experts"},
-    {"deepseek_v3", "a mixture of experts"},
-    {"gemma", "scaled embeddings and a gated GELU"},
-    {"gemma2", "scaled embeddings, norms after attention and MLP, and capped logits"},
-    {"gemma3", "scaled embeddings, norms after attention and MLP, and windows in some layers"},
-    {"gemma3_text", "scaled embeddings, norms after attention and MLP, and windows in some layers"},
-    {"phi3", "queries, keys and values in one tensor"},
-    {"gpt_neox", "rotary positions in a part of the head, and queries, keys and values by turns"},
-    {"olmo2", "norms after attention and MLP"}};
-
 std::string refusal_of(std::string_view type) {
-  for (const auto& other : other_models)
-    if (other.type == type) return fmt::format("\"{}\" ({})", type, other.why);
-  return fmt::format("\"{}\"", shown(type));
+  const auto why = why_not_read(type);
+  if (why.empty()) return fmt::format("\"{}\"", shown(type));
+  return fmt::format("\"{}\" ({})", type, why);
 }
 
 }  // namespace
