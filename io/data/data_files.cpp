@@ -39,6 +39,25 @@ result<std::vector<fs::path>> of_form(const fs::path& pattern) {
   return out;
 }
 
+/// The folder before a pattern's first part that is one.
+fs::path folder_before(const fs::path& pattern) {
+  fs::path folder = pattern.is_absolute() ? fs::path() : fs::path(".");
+  for (const auto& part : pattern) {
+    if (is_pattern(part)) break;
+    folder /= part;
+  }
+  return folder;
+}
+
+/// glob(3) passes over a folder that it may not read.
+status check_readable(const fs::path& pattern) {
+  const auto folder = folder_before(pattern);
+  std::error_code code;
+  const fs::directory_iterator first(folder, code);
+  if (code != std::errc::permission_denied) return {};
+  return error::system("open folder " + folder.lexically_normal().string(), code.value());
+}
+
 result<data_files> matches(const fs::path& pattern) {
   data_files out;
   TROUPE_TRY(files, of_form(pattern));
@@ -47,8 +66,21 @@ result<data_files> matches(const fs::path& pattern) {
   TROUPE_TRY(indexes, of_form(fs::path(pattern) += ".idx"));  // DFL-3
   std::copy_if(indexes.begin(), indexes.end(), std::back_inserter(out.files),
                [](const fs::path& index) { return !megatron_index_of(index).empty(); });
-  if (out.files.empty()) return no_file_matches(pattern.string());  // DFL-2
-  return out;
+  if (!out.files.empty()) return out;
+  TROUPE_CHECK(check_readable(pattern));
+  return no_file_matches(pattern.string());  // DFL-2
+}
+
+/// What to do about a name that nothing has.
+std::string_view hint_of_absent(const fs::path& name) {
+  std::error_code ignored;
+  if (fs::is_symlink(name, ignored)) return "it is a link to what is not there";
+  if (name.native().find("://") != std::string::npos)
+    return "files of this machine are read: fetch it first";
+  if (name.native().starts_with('~'))
+    return "\"~\" stands for nothing in a file: write the folder's whole name";
+  if (name.is_relative()) return "names count from the folder in which the command is given";
+  return {};
 }
 
 result<data_files> in_folder(const fs::path& folder) {
@@ -104,6 +136,18 @@ result<data_files> data_files_of(const fs::path& name) {
   if (fs::is_directory(name, ignored)) return in_folder(name);
   if (is_pattern(name) && !fs::exists(name, ignored)) return matches(name);
   return data_files{{name}, false};
+}
+
+error of_data_name(const fs::path& name, error why) {
+  if (!why.hint.empty()) return why;
+  std::error_code ignored;
+  const auto kind = fs::status(name, ignored).type();
+  if (why.code == errc::not_found)
+    why.hint = hint_of_absent(name);
+  else if (kind == fs::file_type::fifo || kind == fs::file_type::character ||
+           kind == fs::file_type::socket || kind == fs::file_type::block)
+    why.hint = "write what it gives into a file: data is read more than once, and may be packed";
+  return why;
 }
 
 status check_one_split(const fs::path& folder, const std::vector<fs::path>& files) {

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "io/base/error.hpp"
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
@@ -20,6 +21,10 @@ namespace troupe::io {
 inline constexpr error_kind<std::string_view> no_file_matches{
     "no_file_matches", errc::not_found, "no file matches {}",
     "patterns know *, ? and [...], and no folders below"};
+/// Folders, and patterns, of which nothing is to be trained on.
+inline constexpr error_kind<std::string_view> no_text_found{
+    "no_text_found", errc::bad_data, "no text file was found in {}",
+    "name files of text or JSON, or folders that hold some; hidden files are not read"};
 /// A folder whose files are named as parts of a dataset, one of them to measure by.
 inline constexpr error_kind<std::string_view, std::string_view, std::string_view> several_splits{
     "several_splits", errc::bad_data, "{0} has {1} and {2}, expected training data alone",
@@ -38,6 +43,10 @@ struct data_files {
 
 /// Errors: no_file_matches; those of reading a folder. A name of one file is not looked at.
 result<data_files> data_files_of(const std::filesystem::path& name);
+
+/// Why a name of data could not be read, with what to do about it where the error itself does not
+/// say so: of a file that is not there, and of what is no file at all.
+error of_data_name(const std::filesystem::path& name, error why);
 
 /// Refuses a folder's files where some are named as training data and some as data to measure by
 /// (train.bin and val.bin): several_splits.

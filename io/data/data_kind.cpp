@@ -40,6 +40,11 @@ constexpr auto columns_hint =
 constexpr auto markup_hint =
     "write its text without the markup into a .txt; or, to train on it as it stands, tags and all: "
     "data.format = \"text\" (`troupe data prepare --any-text`)"sv;
+constexpr auto utf16_hint = "convert it: `iconv -f UTF-16 -t UTF-8 FILE > FILE.txt`"sv;
+constexpr auto utf32_hint = "convert it: `iconv -f UTF-32 -t UTF-8 FILE > FILE.txt`"sv;
+constexpr auto zeros_hint =
+    "text has no zero bytes (UTF-16 has: `iconv -f UTF-16LE -t UTF-8` makes text of it); tokens "
+    "without a header need data.format = \"nanogpt\""sv;
 constexpr auto llmc_hint = "data.path takes llm.c's token files (magic 20240520 or 20240801)"sv;
 
 struct mark {
@@ -188,13 +193,13 @@ data_type data_type_of(std::string_view head, const fs::path& name) {
   for (const auto& m : endings)  // DKD-2
     if (file.ends_with(m.bytes)) return {data_kind::unsupported, m.what, m.hint};
   const bool bin = file.ends_with(".bin");
+  if (!bin && (head.starts_with("\xff\xfe\0\0"sv) || head.starts_with("\0\0\xfe\xff"sv)))
+    return {data_kind::unsupported, "UTF-32 text", utf32_hint};
   if (!bin && (head.starts_with("\xff\xfe") || head.starts_with("\xfe\xff")))
-    return {data_kind::unsupported, "UTF-16 text", "convert it: `iconv -f UTF-16 -t UTF-8`"};
+    return {data_kind::unsupported, "UTF-16 text", utf16_hint};
   if (head.find('\0') != head.npos)
     return bin ? data_type{data_kind::raw_tokens, "bare uint16 tokens", {}}
-               : data_type{data_kind::binary, "binary",
-                           "text has no zero bytes; tokens without a "
-                           "header need data.format = \"nanogpt\""};
+               : data_type{data_kind::binary, "binary", zeros_hint};
   for (auto ending : {".json"sv, ".jsonl"sv, ".ndjson"sv})
     if (file.ends_with(ending)) return {data_kind::json, "JSON", json_hint};
   if (begins_as_json(head)) return {data_kind::json, "JSON", json_hint};

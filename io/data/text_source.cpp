@@ -63,6 +63,12 @@ constexpr std::string_view tokens_among_text_hint =
     "--tokenizer NAME --out FOLDER`), and name both in data.path, or in [[data.source]] each with "
     "its weight";
 
+std::string names_of(std::span<const fs::path> paths) {
+  std::string out;
+  for (const auto& path : paths) out += (out.empty() ? "" : ", ") + path.string();
+  return out;
+}
+
 bool is_of_tokens(data_kind kind) {
   return kind == data_kind::llmc_tokens || kind == data_kind::raw_tokens ||
          kind == data_kind::megatron;
@@ -82,7 +88,9 @@ std::string clean_text(std::string_view bytes, bool strip_gutenberg) {
 }
 
 status text_source::add_file(const fs::path& path, bool named, std::string_view tokens_hint) {
-  TROUPE_TRY(type, data_type_of(path));
+  auto looked = data_type_of(path);
+  if (!looked) return of_data_name(path, looked.error());
+  const auto type = *looked;
   const bool as_text = options_.form == text_form::text && type.kind == data_kind::marked_text;
   const bool plain = type.kind == data_kind::text || type.kind == data_kind::json || as_text;
   const bool meant = type.kind == data_kind::marked_text || type.kind == data_kind::unsupported ||
@@ -148,9 +156,7 @@ result<text_source> text_source::open(std::span<const fs::path> paths,
     if (source.files_.size() == files_before && names_tokens(path))
       return unexpected_data(path.string(), "a folder of tokens", "text or JSON", tokens_hint);
   }
-  if (source.files_.empty())
-    return error{errc::bad_data, "no text file was found",
-                 "name files of text or JSON, or folders that hold some, in data.path"};
+  if (source.files_.empty()) return no_text_found(names_of(paths));
   return source;
 }
 

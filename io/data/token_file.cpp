@@ -307,7 +307,9 @@ result<token_files> token_files::open(std::span<const fs::path> paths, token_for
       TROUPE_CHECK(all.add_folder(path, found.files, format));
       continue;
     }
-    for (const auto& file : found.files) TROUPE_CHECK(all.add(file, format));
+    for (const auto& file : found.files)
+      if (const auto added = all.add(file, format); !added)
+        return of_data_name(file, added.error());
   }
   return all;
 }

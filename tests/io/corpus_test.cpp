@@ -147,6 +147,7 @@ TEST_CASE("TXT-1 what is no text is refused by its kind and never read as text")
       {"e.txt.gz", "", "gzip"},
       {"f", zst, "Zstandard"},
       {"g.txt", std::string("\xff\xfeh\0i\0", 6), "UTF-16"},
+      {"g2.txt", std::string("\xff\xfe\0\0h\0\0\0", 8), "UTF-32"},
       {"h.bin", std::string("\x01\x00\x02\x00", 4), "uint16"}};
   for (const auto& [name, bytes, what] : files) {
     CAPTURE(name);
