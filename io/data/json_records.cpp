@@ -114,7 +114,11 @@ status json_records::finish() const {
 result<std::string> text_of_record(std::string_view record, const std::string& field,
                                    std::string_view name, uint64_t line) {
   auto parsed = parse_json(record);
-  if (!parsed) return parsed.error().within(fmt::format("{}: record of line {}", name, line));
+  if (!parsed) {
+    auto why = parsed.error().within(fmt::format("{}: record of line {}", name, line));
+    why.hint = broken_record_hint;
+    return why;
+  }
   const auto it = parsed->find(field);
   if (it == parsed->end()) return no_text_field(name, line, field, fields_of(*parsed));
   if (!it->is_string()) return text_is_no_string(name, line, field, it->type_name());

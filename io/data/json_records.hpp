@@ -27,7 +27,12 @@ inline constexpr error_kind<std::string_view, uint64_t, std::string_view> no_rec
     "records are objects, one a line or the elements of one array; to train on the JSON as it "
     "stands: data.format = \"text\""};
 inline constexpr error_kind<std::string_view, uint64_t, uint64_t> json_record_too_long{
-    "json_record_too_long", errc::bad_data, "{}: line {}: a record is longer than {} bytes"};
+    "json_record_too_long", errc::bad_data, "{}: line {}: a record is longer than {} bytes",
+    "a record is held whole: make several of it, a chapter or a page each"};
+/// What is said of a record that is no JSON.
+inline constexpr std::string_view broken_record_hint =
+    "a record is one JSON object in UTF-8, with each name once and no half of a surrogate pair "
+    "(\\ud800 to \\udfff alone); to train on the JSON as it stands: data.format = \"text\"";
 inline constexpr std::string_view text_field_hint =
     "data.text_field (--text-field) names the field that holds a record's text; data.format = "
     "\"text\" (--any-text) takes the JSON as it stands";

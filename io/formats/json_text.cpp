@@ -37,7 +37,10 @@ class json_judge final : public nlohmann::json_sax<json> {
 
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& e) override {
     constexpr size_t said_bytes = 240;  // it quotes what it read last, however long
-    const std::string_view what = e.what();
+    std::string_view what = e.what();
+    // "[json.exception.parse_error.101] " is for who wrote the parser.
+    if (const auto end = what.find("] "); what.starts_with("[json.") && end != what.npos)
+      what.remove_prefix(end + 2);
     fault = not_json(what.size() <= said_bytes ? std::string(what)
                                               : std::string(what.substr(0, said_bytes)) + "...");
     return false;

@@ -92,5 +92,13 @@ TEST_CASE("records: the text is the named field's, and what is there instead is 
                  "content, id"));
   CHECK(is_error(text(R"({"text": null})"), text_is_no_string, "null"));
   CHECK(is_error(text(R"({"text": ["a"]})"), text_is_no_string, "array"));
-  CHECK(text(R"({"text": 'a'})").error().code == errc::bad_data);
+  for (const char* broken : {R"({"text": 'a'})", R"({"text": "a\ud800b"})", "{\"text\": \"\xff\"}",
+                             R"({"text": "a", "text": "b"})"}) {
+    CAPTURE(std::string(broken));
+    const auto refused = text(broken);
+    CHECK(is_error(refused, refused.error().kind, "x.jsonl", uint64_t{7}));
+    CHECK(refused.error().code == errc::bad_data);
+    CHECK(refused.error().hint == broken_record_hint);
+    CHECK(refused.error().message.find("exception") == std::string::npos);
+  }
 }
