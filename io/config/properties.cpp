@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
 #include <cmath>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -115,12 +118,67 @@ std::string_view usual_word(std::string_view word) {
   return word;
 }
 
+/// A unit that people write behind a number, and how many of the key's own unit it is: the key has
+/// its unit as its ending.
+struct written_unit {
+  std::string_view ending, unit;
+  double is;
+};
+constexpr std::array written_units = {written_unit{"_ms", "ms", 1},
+                                      written_unit{"_ms", "s", 1e3},
+                                      written_unit{"_ms", "min", 6e4},
+                                      written_unit{"_ms", "m", 6e4},
+                                      written_unit{"_ms", "h", 36e5},
+                                      written_unit{"_s", "ms", 1e-3},
+                                      written_unit{"_s", "s", 1},
+                                      written_unit{"_s", "min", 60},
+                                      written_unit{"_s", "m", 60},
+                                      written_unit{"_s", "h", 3600},
+                                      written_unit{"_bytes", "b", 1},
+                                      written_unit{"_bytes", "kb", 1e3},
+                                      written_unit{"_bytes", "mb", 1e6},
+                                      written_unit{"_bytes", "gb", 1e9},
+                                      written_unit{"_bytes", "tb", 1e12},
+                                      written_unit{"_bytes", "kib", 0x1p10},
+                                      written_unit{"_bytes", "mib", 0x1p20},
+                                      written_unit{"_bytes", "gib", 0x1p30},
+                                      written_unit{"_bytes", "tib", 0x1p40},
+                                      written_unit{"_bytes", "k", 0x1p10},
+                                      written_unit{"_bytes", "m", 0x1p20},
+                                      written_unit{"_bytes", "g", 0x1p30},
+                                      written_unit{"_w", "w", 1},
+                                      written_unit{"_w", "kw", 1e3}};
+
+/// The number that a text with a unit ("5s", "2 GiB") is in the key's own unit, as a hint; empty
+/// where it is none, or out of what the key may be.
+std::string hint_of_unit(const property& p, std::string_view text) {
+  double number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault != std::errc()) return {};
+  std::string unit;
+  for (const char c : text.substr(static_cast<size_t>(end - text.data())))
+    if (c != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const auto& known : written_units) {
+    if (known.unit != unit || !p.key.ends_with(known.ending)) continue;
+    const double meant = number * known.is;
+    if (!p.limits.contains(meant) || std::abs(meant) > 9e15) return {};
+    const auto said = p.kind == value_kind::integer
+                          ? fmt::format("{}", static_cast<int64_t>(std::llround(meant)))
+                          : fmt::format("{}", meant);
+    return fmt::format("the unit is the key's ending, and is not written: {}", said);
+  }
+  return {};
+}
+
 error mismatch(const property& p, const value& v) {
   auto text = fmt::format("expected {}, got {}", accepts(p), described(v));
   if (p.kind == value_kind::choice && std::holds_alternative<std::string>(v)) {
     auto near = nearest(std::get<std::string>(v), p.choices);
     if (!near.empty()) return {errc::bad_config, text, fmt::format("did you mean \"{}\"?", near)};
   }
+  const bool number = p.kind == value_kind::integer || p.kind == value_kind::real;
+  if (const auto* said = std::get_if<std::string>(&v); said != nullptr && number)
+    return {errc::bad_config, text, hint_of_unit(p, *said)};
   return {errc::bad_config, text};
 }
 
