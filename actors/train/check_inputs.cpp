@@ -86,6 +86,7 @@ result<source_facts> look_at_text(const job_plan& plan, const source_key& source
   out.notes = std::move(notes);
   for (const auto& file : text.files()) out.files.push_back(file.path);
   TROUPE_CHECK(io::check_first_records(text));
+  TROUPE_CHECK(io::check_first_texts(text, words));
   TROUPE_CHECK(io::check_cuts(text, words));
   if (auto note = one_piece_note(text, words)) out.notes.push_back(std::move(*note));
   const auto bytes_a_token = most_bytes_a_token * (text.has_records() ? most_record_overhead : 1);

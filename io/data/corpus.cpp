@@ -2,6 +2,7 @@
 #include "io/data/corpus.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <iterator>
@@ -18,6 +19,7 @@
 #include "io/data/shard_writer.hpp"
 #include "io/data/token_file.hpp"
 #include "io/formats/byte_stream.hpp"
+#include "io/tokenizer/utf8.hpp"
 
 namespace troupe::io {
 
@@ -28,6 +30,16 @@ namespace {
 /// A vocabulary of words was in one piece before version 4; of all others nothing changed then.
 uint64_t corpus_rules_version(text_cuts cuts) {
   return cuts == text_cuts::before_words || cuts == text_cuts::words_and_lines ? 4 : 3;
+}
+
+/// Of each text so much is looked at before a long reading.
+constexpr size_t first_text_bytes = size_t{1} << 14;
+
+/// Whether a part's end may be the beginning of a character, whose rest is in the next part.
+bool begins_a_character(std::string_view end) {
+  return end.size() < utf8_length(end.front()) &&
+         std::all_of(end.begin() + 1, end.end(),
+                     [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; });
 }
 
 /// A part of a document, tokenised on its own.
@@ -358,6 +370,23 @@ status check_cuts(const text_source& source, const tokenizer& by) {
                            max_document_bytes);
     TROUPE_TRY(cut, is_cut(file.path, by));
     if (!cut) return text_too_long(file.path.string(), max_document_bytes);
+  }
+  return {};
+}
+
+status check_first_texts(const text_source& source, const tokenizer& by, size_t files) {
+  if (source.options().strip_gutenberg || by.encode("\xff")) return {};
+  for (const auto& file : source.files()) {
+    if (file.records) continue;  // which are no JSON then
+    if (files-- == 0) break;
+    const std::array paths{file.path};
+    TROUPE_TRY(alone, text_source::open(paths, source.options()));
+    TROUPE_TRY(first, document_reader(alone, first_text_bytes).next());
+    if (!first) continue;
+    const auto at = find_invalid_utf8(first->text);
+    if (at == std::string::npos || begins_a_character(std::string_view(first->text).substr(at)))
+      continue;
+    return text_not_utf8(at).within(file.path.string());
   }
   return {};
 }

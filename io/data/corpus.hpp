@@ -61,6 +61,11 @@ result<corpus_progress> prepare_corpus(const text_source& source, const tokenize
 /// a quarter of it is enough to look. Errors: text_too_long; those of reading.
 status check_cuts(const text_source& source, const tokenizer& by);
 
+/// Reads the beginning of each plain text, of the first so many, so that it is known before a long
+/// reading begins that it is in another encoding than a tokenizer takes. Errors: text_not_utf8,
+/// naming the file; those of reading.
+status check_first_texts(const text_source& source, const tokenizer& by, size_t files = 32);
+
 /// What a corpus of shards came to.
 struct corpus_shards {
   std::vector<std::filesystem::path> files;

@@ -145,6 +145,9 @@ TEST_CASE("commands: config check says what would keep a job from starting") {
   here.write("run.toml", job);
   here.write("text", "too short");
   here.write("zeros.bin", std::string(2048, '\0'));
+  std::string latin;  // Latin-1, and long enough not to be counted
+  for (int i = 0; i < 40'000; ++i) latin += "Gr\xf6\xdf ";
+  here.write("latin.txt", latin);
   std::string records;
   for (int i = 0; i < 2000; ++i) records += "{\"content\": \"" + std::string(200, 'a') + "\"}\n";
   here.write("records.jsonl", records);
@@ -159,6 +162,9 @@ TEST_CASE("commands: config check says what would keep a job from starting") {
       {"data.path=zeros.bin", "model.vocab", 78},
       {"data.path=records.jsonl", "line 1: field \"text\" not found, found content", 65},
       {"data.path='*.parquet'", "no file matches", 66},
+      {"data.path=latin.txt --set "
+       "data.tokenizer=" TROUPE_SOURCE_DIR "/tests/io/fixtures/gpt2.tokenizer.json",
+       "latin.txt: the text is not valid UTF-8", 65},
       {"model.path=absent", "absent", 66},
       {"checkpoint.resume=absent", "checkpoint.resume", 66},
       {"cluster.tls.ca=a.pem --set cluster.tls.certificate=b.pem --set cluster.tls.key=c.key",

@@ -261,6 +261,22 @@ TEST_CASE("text that preparing would refuse for its length is refused before it 
                  max_document_bytes));
 }
 
+TEST_CASE("a text in another encoding is told before all of it is read, to who takes UTF-8 alone") {
+  scratch dir;
+  const auto checked = [&](const std::string& text, const tokenizer& by) {
+    REQUIRE(write_atomic(dir / "t.txt", text));
+    return check_first_texts(*open_source({dir / "t.txt"}), by);
+  };
+  const std::string latin = "Gr\xf6\xdf ";
+  CHECK(is_error(checked(latin, *gpt2_tokenizer()), text_not_utf8, dir / "t.txt", size_t{2}));
+  CHECK(checked(latin, **make_tokenizer("bytes")));
+  CHECK(checked("", *gpt2_tokenizer()));
+  std::string long_one;  // whose characters no length of a part fits
+  while (long_one.size() < 100'000) long_one += "\xe2\x82\xac";
+  for (const char* before : {"", "a", "aa"}) CHECK(checked(before + long_one, *gpt2_tokenizer()));
+  CHECK(is_error(checked("a\xff" + long_one, *gpt2_tokenizer()), text_not_utf8, size_t{1}));
+}
+
 TEST_CASE("DFL-1 patterns and folders name files, in order") {
   scratch dir;
   for (const char* name : {"b.txt", "a.txt", "c.md", "[d].txt"})
