@@ -26,6 +26,9 @@
 #include "io/checkpoint/retention.hpp"
 #include "io/file.hpp"
 #include "io/folder/can_make.hpp"
+#include "io/formats/hf_config.hpp"
+#include "io/tokenizer/hf_tokenizer.hpp"
+#include "io/tokenizer/tokenizer.hpp"
 
 namespace troupe::apps {
 
@@ -254,6 +257,10 @@ void compare_data(const config::job& job, const readiness& r, train::findings& f
 const char* key_of(const error& why) {
   if (why.is(train::document_end_beyond)) return "data.document_end";
   if (why.is(train::stage_layers_unfit)) return "parallel.layers";
+  if (why.is(io::unknown_tokenizer) || why.is(io::unsupported_tokenizer)) return "data.tokenizer";
+  if (why.is(io::hf_unsupported) || why.is(io::hf_rope_unsupported) || why.is(io::hf_no_object) ||
+      why.is(io::hf_key_missing) || why.is(io::hf_type_wrong) || why.is(io::hf_value_wrong))
+    return "model.path";
   const bool unknown = why.is(train::document_end_unknown) || why.is(train::end_of_text_beyond);
   return unknown ? "data.reset_attention" : "";
 }

@@ -39,9 +39,7 @@ result<tokenizer_ptr> from_file(const fs::path& path) {
   if (is_llmc_tokenizer(bytes)) return make_llmc_tokenizer(bytes);
   if (path.extension() == ".json") return from_json(bytes);
   if (path.extension() == ".model") return make_sentencepiece_tokenizer(bytes);
-  return error{errc::bad_config, "unsupported kind of tokenizer",
-               "\"bytes\", tokenizer.json, vocab.json with merges.txt, a SentencePiece .model, or "
-               "llm.c's gpt2_tokenizer.bin"};
+  return unknown_tokenizer();
 }
 
 /// A small file of the folder; empty where there is none.

@@ -37,6 +37,12 @@ inline constexpr error_kind<size_t> text_not_utf8{
     "text_not_utf8", errc::bad_data, "the text is not valid UTF-8 at byte {}",
     "convert it with iconv, or use the tokenizer \"bytes\""};
 
+/// A file that is none of those above, by its name.
+inline constexpr error_kind<> unknown_tokenizer{
+    "unknown_tokenizer", errc::bad_config, "unsupported kind of tokenizer",
+    "\"bytes\", tokenizer.json, vocab.json with merges.txt, a SentencePiece .model, or llm.c's "
+    "gpt2_tokenizer.bin"};
+
 /// What goes around a text by itself, without standing in it.
 struct text_frame {
   std::vector<int32_t> first;       ///< before it: BOS, of most Llamas

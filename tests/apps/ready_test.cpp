@@ -161,6 +161,25 @@ TEST_CASE("ready: of a model's folder its tokenizer is refused, not a vocab that
   CHECK(problems.front().why.hint.find("model.vocab") == std::string::npos);
 }
 
+TEST_CASE("ready: a model and a tokenizer that are not read are told by their keys") {
+  const scratch here;
+  const working_folder inside(here.path);
+  make_mutation_files(here.path);
+  fs::create_directory("hf");
+  std::ofstream("hf/config.json") << R"({"model_type": "llama4"})";
+  std::ofstream("job.toml") << config_mutations::base();
+  const std::pair<const char*, const char*> rows[] = {{"model.path", "hf"},
+                                                      {"data.tokenizer", "text.txt"}};
+  for (const auto& [key, name] : rows) {
+    CAPTURE(key);
+    const auto read = config::read({"job.toml", {}, {fmt::format("{}={}", key, name)}});
+    REQUIRE(read.problems.empty());
+    const auto problems = apps::readiness_of(read.config.value, a_machine()).problems;
+    REQUIRE_FALSE(problems.empty());
+    CHECK(problems.front().key == key);
+  }
+}
+
 TEST_CASE("ready: data that is too little is named") {
   const scratch here;
   const working_folder inside(here.path);
