@@ -287,13 +287,13 @@ result<uint64_t> made_of_what(const text_source& source, const tokenizer& by,
 
 class into_shards final : public token_sink {
  public:
-  explicit into_shards(shard_writer& writer) : writer_(writer) {}
+  explicit into_shards(corpus_writer& writer) : writer_(writer) {}
   status append(std::span<const int32_t> ids) override { return writer_.append(ids); }
   status piece_ended(const corpus_progress& done) override { return writer_.may_end(done); }
   status finish(const corpus_progress& done) override { return writer_.finish(done); }
 
  private:
-  shard_writer& writer_;
+  corpus_writer& writer_;
 };
 
 struct shard_place {
@@ -305,8 +305,8 @@ result<corpus_shards> prepare_made_of(uint64_t made_of, const text_source& sourc
                                       const tokenizer& by, const shard_place& at,
                                       const corpus_options& options) {
   TROUPE_TRY(shards,
-             shard_writer::open(at.folder, at.stem, made_of, static_cast<uint32_t>(by.vocab_size()),
-                                options.shard_tokens));
+             corpus_writer::open(at.folder, at.stem, made_of,
+                                 static_cast<uint32_t>(by.vocab_size()), options.shard_tokens));
   corpus_shards out;
   out.found = shards.files().size();
   out.done = shards.done();

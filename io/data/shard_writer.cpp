@@ -42,17 +42,17 @@ result<nlohmann::json> note_in(const fs::path& path) {
 
 }  // namespace
 
-fs::path shard_writer::file(size_t number) const {
+fs::path corpus_writer::file(size_t number) const {
   return folder_ / fmt::format("{}-{:05}.bin", stem_, number);
 }
 
-fs::path shard_writer::note_path() const {
+fs::path corpus_writer::note_path() const {
   return note_of(folder_, stem_);
 }
 
-result<shard_writer> shard_writer::open(const fs::path& folder, const std::string& stem,
-                                        uint64_t made_of, uint32_t vocab, uint64_t shard_tokens) {
-  shard_writer out(folder, stem, made_of, vocab, shard_tokens);
+result<corpus_writer> corpus_writer::open(const fs::path& folder, const std::string& stem,
+                                          uint64_t made_of, uint32_t vocab, uint64_t shard_tokens) {
+  corpus_writer out(folder, stem, made_of, vocab, shard_tokens);
   std::error_code code;
   fs::create_directories(folder, code);
   if (code) return error::system("create " + folder.string(), code.value());
@@ -61,7 +61,7 @@ result<shard_writer> shard_writer::open(const fs::path& folder, const std::strin
 }
 
 /// SHD-2, SHD-3. Names that are made of what the tokens depend on are nobody else's.
-status shard_writer::read_note() {
+status corpus_writer::read_note() {
   const bool ours_by_name = stem_ == hex(made_of_);
   std::error_code ignored;
   TROUPE_TRY(note, note_in(note_path()));
@@ -91,17 +91,17 @@ status shard_writer::read_note() {
   return {};
 }
 
-corpus_progress shard_writer::done() const {
+corpus_progress corpus_writer::done() const {
   return shards_.empty() ? corpus_progress{} : shards_.back().end;
 }
 
-std::vector<fs::path> shard_writer::files() const {
+std::vector<fs::path> corpus_writer::files() const {
   std::vector<fs::path> out;
   for (size_t i = 0; i < shards_.size(); ++i) out.push_back(file(i));
   return out;
 }
 
-status shard_writer::append(std::span<const int32_t> ids) {
+status corpus_writer::append(std::span<const int32_t> ids) {
   if (!writer_) {
     if (shards_.empty()) TROUPE_CHECK(write_note());  // before a file that would be a stranger's
     TROUPE_TRY(made, token_file_writer::create(file(shards_.size()), vocab_));
@@ -110,17 +110,17 @@ status shard_writer::append(std::span<const int32_t> ids) {
   return writer_->append(ids);
 }
 
-status shard_writer::may_end(const corpus_progress& done) {
+status corpus_writer::may_end(const corpus_progress& done) {
   return writer_ && writer_->size() >= shard_tokens_ ? end_shard(done, false) : status{};
 }
 
-status shard_writer::finish(const corpus_progress& done) {
+status corpus_writer::finish(const corpus_progress& done) {
   if (!writer_ && shards_.empty()) TROUPE_CHECK(append({}));  // no tokens are a shard, too
   return end_shard(done, true);
 }
 
 /// SHD-1.
-status shard_writer::end_shard(const corpus_progress& done, bool last) {
+status corpus_writer::end_shard(const corpus_progress& done, bool last) {
   if (writer_) {
     const auto tokens = writer_->size();
     TROUPE_CHECK(writer_->finish());
@@ -137,7 +137,7 @@ status shard_writer::end_shard(const corpus_progress& done, bool last) {
   return {};
 }
 
-status shard_writer::write_note() const {
+status corpus_writer::write_note() const {
   auto listed = nlohmann::ordered_json::array();
   for (const auto& s : shards_)
     listed.push_back({{"tokens", s.tokens},

@@ -31,12 +31,12 @@ inline constexpr error_kind<std::string_view> shards_incomplete{
     "shards_incomplete", errc::bad_data, "{} is of a corpus that is not whole yet",
     "give the same `troupe data prepare` again: it goes on where it was cut off"};
 
-class shard_writer {
+class corpus_writer {
  public:
   /// Looks at what is there; makes the folder when absent. `made_of`: what the tokens depend on.
   /// Errors: other_shards where the note or, without one, a file is of something else; io.
-  static result<shard_writer> open(const std::filesystem::path& folder, const std::string& stem,
-                                   uint64_t made_of, uint32_t vocab, uint64_t shard_tokens);
+  static result<corpus_writer> open(const std::filesystem::path& folder, const std::string& stem,
+                                    uint64_t made_of, uint32_t vocab, uint64_t shard_tokens);
 
   bool complete() const noexcept { return complete_; }
   /// As of the end of the last whole shard.
@@ -55,8 +55,8 @@ class shard_writer {
     corpus_progress end;  ///< of the corpus, where it ends
   };
 
-  shard_writer(std::filesystem::path folder, std::string stem, uint64_t made_of, uint32_t vocab,
-               uint64_t shard_tokens)
+  corpus_writer(std::filesystem::path folder, std::string stem, uint64_t made_of, uint32_t vocab,
+                uint64_t shard_tokens)
       : folder_(std::move(folder)),
         stem_(std::move(stem)),
         made_of_(made_of),
