@@ -27,6 +27,7 @@ part_tsan() {
   [ -d build/caf-source ] || { echo "build/caf-source is missing (docs/testing.md)"; return 1; }
   cmake --preset tsan && ninja -C build/tsan && ctest --test-dir build/tsan -j "$(nproc)" --output-on-failure
 }
+part_clang() { tests/fuzz/clang_check.py --alone; }  # also what lacks an include; CI precompiles headers
 part_guards() { tests/guards/without.py; }
 part_isa() { tests/each_isa.sh -R . --repeat until-fail:2; }
 part_load() { tests/under_load.sh 16 -j $((3 * $(nproc))) -L 'unit|gpu|cluster'; }
@@ -55,7 +56,7 @@ part_slurm() { tests/packages/one_machine_slurm.sh "$bin/troupe" build/nightly; 
 part_placements() {
   TROUPE_PLACEMENTS=10000 TROUPE_PLACEMENT_SEED=$seed "$bin/test_cluster" -tc='placements*'
 }
-all=(dev asan tsan guards isa load seeds kills placements texts debian slurm)
+all=(dev clang asan tsan guards isa load seeds kills placements texts debian slurm)
 
 [ "${1-}" != --list ] || { printf '%s\n' "${all[@]}"; exit 0; }
 parts=("$@")
