@@ -48,7 +48,9 @@ troupe_switch_stacks:
 namespace troupe::gpu::cuda::emulator {
 
 struct fiber::state {
-  std::unique_ptr<unsigned char[]> stack = std::make_unique<unsigned char[]>(stack_bytes);
+  // Not cleared, so that of a stack the pages alone are there that a kernel comes to: mostly one.
+  std::unique_ptr<unsigned char[]> stack =
+      std::make_unique_for_overwrite<unsigned char[]>(stack_bytes);
   void (*entry)(void*) = nullptr;
   void* argument = nullptr;
 #if defined(__x86_64__)

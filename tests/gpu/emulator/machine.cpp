@@ -55,9 +55,11 @@ class machine {
   void barrier();
   const unsigned char* exchange(warp_operation what, const void* mine, size_t bytes);
   thread_state& running() { return *running_; }
-  bool all_fenced() const {
-    return std::all_of(order_.begin(), order_.end(),
-                       [&](int i) { return threads_[static_cast<size_t>(i)].fenced; });
+  bool all_fenced() const { return unfenced_ == 0; }
+  /// Whether the running thread's copies that have arrived are fenced.
+  void fence(bool fenced) {
+    if (running_->fenced != fenced) unfenced_ += fenced ? -1 : 1;
+    running_->fenced = fenced;
   }
   thread_place& place() { return place_; }
   void* shared() { return shared_; }
@@ -77,11 +79,13 @@ class machine {
   std::vector<warp_state> warps_;
   std::vector<int> order_;
   std::unique_ptr<unsigned char, void (*)(void*)> memory_{nullptr, std::free};
+  size_t memory_bytes_ = 0;
   void* shared_ = nullptr;
   const std::function<void()>* body_ = nullptr;
   thread_state* running_ = nullptr;
   thread_place place_;
   int alive_ = 0, waiting_ = 0;
+  int unfenced_ = 0;  ///< threads, ended ones too: every product asks whether there are any
 };
 
 thread_local machine* current = nullptr;
@@ -131,12 +135,16 @@ void machine::start_block(int block, size_t shared_bytes) {
     order_[static_cast<size_t>(i)] = i;
   }
   alive_ = block;
-  waiting_ = 0;
-  // Exactly as large as asked for (EM-2): the address sanitizer sees the first byte too many.
-  void* fresh = nullptr;
-  if (posix_memalign(&fresh, 1024, std::max(shared_bytes, size_t{1})) != 0) stop("out of memory");
-  memory_.reset(static_cast<unsigned char*>(fresh));
-  std::memset(fresh, 0xff, shared_bytes);
+  waiting_ = unfenced_ = 0;
+  // Exactly as large as asked for (EM-2): the address sanitizer sees the first byte too many. The
+  // blocks of a launch have it one after the other.
+  if (!memory_ || memory_bytes_ != shared_bytes) {
+    void* fresh = nullptr;
+    if (posix_memalign(&fresh, 1024, std::max(shared_bytes, size_t{1})) != 0) stop("out of memory");
+    memory_.reset(static_cast<unsigned char*>(fresh));
+    memory_bytes_ = shared_bytes;
+  }
+  std::memset(memory_.get(), 0xff, shared_bytes);
   shared_ = memory_.get();
 }
 
@@ -281,14 +289,14 @@ void wait_for_copies(int groups_left) {
       } else {
         std::memset(c.to, 0, 16);
       }
-      here().running().fenced = false;
+      here().fence(false);
     }
     groups.erase(groups.begin());
   }
 }
 
 void fence_copies() {
-  here().running().fenced = true;
+  here().fence(true);
 }
 
 void begin_products() {
@@ -375,26 +383,29 @@ void load_matrices_transposed(uint32_t (&r)[4], const void* shared_row) {
 void multiply_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   struct fragments {
     uint32_t a[4], b[2];
-  } mine, other;
+  } mine;
   std::memcpy(mine.a, a, sizeof mine.a);
   std::memcpy(mine.b, b, sizeof mine.b);
   const auto* all = warp_exchange(warp_operation::multiply, &mine, sizeof mine);
-  const int g = (thread_index() & 31) / 4, t = thread_index() & 3;
-  // Row r of a lies with the four lanes of group r % 8; column c of b with those of group c.
-  const auto sum = [&](int row, int column) {
-    float total = 0;
-    for (int k = 0; k < 16; ++k) {
-      std::memcpy(&other, all + 64 * ((row % 8) * 4 + (k % 8) / 2), sizeof other);
-      const float x = half_of(other.a[(k / 8) * 2 + row / 8], k % 2);
-      std::memcpy(&other, all + 64 * (column * 4 + (k % 8) / 2), sizeof other);
-      total += x * half_of(other.b[k / 8], k % 2);
-    }
-    return total;
+  const auto word = [all](int lane, int nth) {
+    uint32_t pair;
+    std::memcpy(&pair, all + 64 * lane + 4 * nth, sizeof pair);
+    return pair;
   };
-  d[0] += sum(g, 2 * t);
-  d[1] += sum(g, 2 * t + 1);
-  d[2] += sum(g + 8, 2 * t);
-  d[3] += sum(g + 8, 2 * t + 1);
+  const int g = (thread_index() & 31) / 4, t = thread_index() & 3;
+  // Row r of a lies with the four lanes of group r % 8; column c of b with those of group c. A word
+  // has two terms, and each sum takes its sixteen in their order.
+  float sums[4] = {};
+  for (int half = 0; half < 2; ++half) {
+    for (int pair = 0; pair < 4; ++pair) {
+      const uint32_t rows[2] = {word(4 * g + pair, 2 * half), word(4 * g + pair, 2 * half + 1)};
+      const uint32_t columns[2] = {word(8 * t + pair, 4 + half), word(8 * t + 4 + pair, 4 + half)};
+      for (int which = 0; which < 2; ++which)
+        for (int i = 0; i < 4; ++i)
+          sums[i] += half_of(rows[i / 2], which) * half_of(columns[i % 2], which);
+    }
+  }
+  for (int i = 0; i < 4; ++i) d[i] += sums[i];
 }
 
 }  // namespace troupe::gpu::cuda
