@@ -12,13 +12,13 @@ namespace troupe::sim {
 
 std::string swap_counts::text() const {
   return fmt::format(
-      "{} of drives; {} by links, {} without room; {} moved, {} behind a wait for room; {} failed; "
-      "activations written {} times, {} of them failed; {} of gradients failed; {} made again; {} "
-      "with rows first; {} replanned; {} left behind",
-      counted(operations, "operation"), counted(kept, "checkpoint"), unkept, counted(moved, "file"),
-      waited, counted(unread, "read"), spilled + unspilled, unspilled, counted(unstored, "write"),
-      counted(redone, "step"), counted(rows_first, "token table"), counted(replanned, "time"),
-      counted(leftovers, "folder"));
+      "{} of drives; {} by links, {} without room; {} moved, {} of gradients, {} behind a wait for "
+      "room; {} failed; activations written {} times, {} of them failed; {} made again; {} with "
+      "rows first; {} replanned; {} left behind",
+      counted(operations, "operation"), counted(kept, "checkpoint"), unkept,
+      counted(moved + gradients_moved, "file"), gradients_moved, waited, counted(unread, "read"),
+      spilled + unspilled, unspilled, counted(redone, "step"), counted(rows_first, "token table"),
+      counted(replanned, "time"), counted(leftovers, "folder"));
 }
 
 swap_counts& swap_counts::operator+=(const swap_counts& o) {
@@ -30,7 +30,7 @@ swap_counts& swap_counts::operator+=(const swap_counts& o) {
   unread += o.unread;
   spilled += o.spilled;
   unspilled += o.unspilled;
-  unstored += o.unstored;
+  gradients_moved += o.gradients_moved;
   redone += o.redone;
   rows_first += o.rows_first;
   replanned += o.replanned;
@@ -119,7 +119,6 @@ void drives::close(int node, int rank, uint64_t number) {
 }
 
 void drives::begin_launch() {
-  unstored_before_ = counted_.unstored;
   for (auto& [node, d] : drives_) d.fault.fails_read = d.fault.fails_write = false;
 }
 

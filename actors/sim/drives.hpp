@@ -9,11 +9,10 @@
 //     rank with nothing under way each file is of its last step, and every slot is free. What
 //     layers spill comes back whole, of the same micro-batch and pass, and at a step's end all
 //     frames are free (gpu/swap/spill_watch.hpp).
-//   SIM-27  A slow drive, a full one and a write of state that fails cost no launch and no
-//     recovery, as long as room is there again within swap.patience_s. Who opens a folder, at a
-//     start or in a recovery, needs room at once. A write of activations that fails ends its rank
-//     (SPR-2), as one of a gradient does (GRF-3), and a read; their files have their room from the
-//     start.
+//   SIM-27  A slow drive, a full one and a write of state, or of a gradient, that fails cost no
+//     launch and no recovery, as long as room is there again within swap.patience_s. Who opens a
+//     folder, at a start or in a recovery, needs room at once. A write of activations that fails
+//     ends its rank (SPR-2), and so does a read; their files have their room from the start.
 //   SIM-33  In a step all replicas of a stage spill the same layers, whatever their drives keep
 //     (actors/train/spill_replan.hpp).
 #pragma once
@@ -59,12 +58,12 @@ struct swap_counts {
   uint64_t operations = 0;  ///< of drives
   uint64_t kept = 0;        ///< checkpoints that took files
   uint64_t unkept = 0;      ///< for which there was no room
-  uint64_t moved = 0;       ///< files, since a write had failed
-  uint64_t waited = 0;      ///< of them, for room
+  uint64_t moved = 0;       ///< files of state, since a write had failed
+  uint64_t waited = 0;      ///< writes, for room for such a file or one of a gradient
   uint64_t unread = 0;      ///< reads that failed, and their ranks
   uint64_t spilled = 0;     ///< activations that were written
   uint64_t unspilled = 0;   ///< writes of them that failed, and their ranks
-  uint64_t unstored = 0;    ///< the same of gradients
+  uint64_t gradients_moved = 0;  ///< files of gradients, since a write had failed
   uint64_t redone = 0;      ///< steps whose updates were dropped
   uint64_t rows_first = 0;  ///< updates of token tables that began with the rows of a pass
   uint64_t replanned = 0;   ///< changes of how many layers of a rank compute again
@@ -105,8 +104,6 @@ class drives {
   void forsake(int node, int rank) { folders_[{node, rank}].forsaken = true; }
   /// No operation is to fail any more.
   void begin_launch();
-  /// In this launch a gradient could not be written, which ends its rank (GRF-3).
-  bool lost_gradient() const { return counted_.unstored > unstored_before_; }
   /// The process of a node has ended: its folders are leftovers.
   void end_process(int node);
 
@@ -131,7 +128,6 @@ class drives {
   std::map<std::pair<int, int>, folder> folders_;  ///< by node and rank
   uint64_t opened_ = 0;
   swap_counts counted_;
-  uint64_t unstored_before_ = 0;  ///< this launch
 };
 
 }  // namespace troupe::sim

@@ -267,7 +267,6 @@ class simulation {
   }
 
   void end_launch() {
-    if (room_.disks.lost_gradient()) launch_report_.worst = harm::fatal;
     launch_report_.steps = heard_->steps;
     launch_report_.rates = heard_->rates;
     launch_report_.epochs = heard_->epochs;
@@ -533,8 +532,7 @@ class simulation {
     did(f, fmt::format("of rank {}", rank), harm::fatal);
   }
 
-  /// SIM-27. Starts and recoveries need room; failed reads, and writes of activations, end ranks;
-  /// whether a gradient's write is what failed, is known behind it (end_launch).
+  /// SIM-27. Starts and recoveries need room; failed reads, and writes of activations, end ranks.
   void ail_drive(const fault& f) {
     const int n = victim(f);
     if (!options_.swap.any() || !world_.alive(n)) return;

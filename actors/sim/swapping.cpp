@@ -50,6 +50,11 @@ bool may_wait_for_rows(const train::engine_options& o) {
          table.weight_frame < 0 && table.grad_frame < 0;
 }
 
+/// What goes into another file where it cannot be written (SWP-11).
+bool may_move(const gpu::watched_op& op) {
+  return op.what.what == chunk_act::write_state || op.what.what == chunk_act::write_gradient;
+}
+
 /// Reads or writes them, and does not only wait or mark.
 bool moves_activations(const gpu::watched_op& op) {
   return op.spill.what != gpu::spill_act::none;
@@ -153,8 +158,7 @@ void swapping_engine::begin(size_t number) {
   if (op.begin) op.begin();
   look();
   if (fails_to_move(op)) return over(number);
-  if (op.what.what == chunk_act::write_state && std::exchange(drive().fails_write, false))
-    return move_file(number, now());
+  if (may_move(op) && std::exchange(drive().fails_write, false)) return move_file(number, now());
   operate(number);
 }
 
@@ -180,11 +184,6 @@ bool swapping_engine::fails_to_move(const gpu::watched_op& op) {
   if (reads && std::exchange(drive().fails_read, false)) {
     ++counted.unread;
     fail(train::told_of_drive(error::system("read " + what(), EIO)));
-    return true;
-  }
-  if (op.what.what == chunk_act::write_gradient && std::exchange(drive().fails_write, false)) {
-    ++counted.unstored;
-    fail(train::told_of_drive(error::system("write the gradient of " + what(), EIO)));
     return true;
   }
   if (op.spill.what != spill_act::write) return false;
@@ -272,13 +271,28 @@ int64_t swapping_engine::time_of(const gpu::watched_op& op) {
   }
 }
 
-/// SWP-11: what else counts of the file is read, and all of it written into a new one.
+/// What else counts of a file of state is read, and all of it written into a new one; of a gradient
+/// nothing else does (GRF-3).
+int64_t swapping_engine::moving_for(const gpu::watched_op& op) {
+  auto& counted = room_->disks.counted();
+  if (op.what.what == chunk_act::write_gradient) {
+    ++counted.gradients_moved;
+    return room_->disks.writes_for(node_, 0);  // of names
+  }
+  ++counted.moved;
+  const auto bytes = bytes_of(op.what.chunk).state;
+  return room_->disks.reads_for(node_, bytes) + room_->disks.writes_for(node_, bytes);
+}
+
+/// SWP-11
 void swapping_engine::move_file(size_t number, int64_t since_ns) {
   auto& counted = room_->disks.counted();
   if (drive().full > 0 && since_ns == now()) {
     ++counted.waited;
-    options_.on_notice(fmt::format("a write to the swap folder of rank {} waits for {} bytes",
-                                   at_.rank, bytes_of(live_.at(number).what.chunk).state));
+    const auto& bytes = bytes_of(live_.at(number).what.chunk);
+    options_.on_notice(fmt::format(
+        "a write to the swap folder of rank {} waits for {} bytes", at_.rank,
+        live_.at(number).what.what == chunk_act::write_gradient ? bytes.gradient : bytes.state));
   }
   if (aborted_ ||
       (drive().full > 0 && now() - since_ns > options_.swap_patience.count() * 1'000'000'000)) {
@@ -288,10 +302,7 @@ void swapping_engine::move_file(size_t number, int64_t since_ns) {
   }
   if (drive().full > 0)
     return later(look_again_ns, [this, number, since_ns] { move_file(number, since_ns); });
-  ++counted.moved;
-  const auto bytes = bytes_of(live_.at(number).what.chunk).state;
-  later(room_->disks.reads_for(node_, bytes) + room_->disks.writes_for(node_, bytes),
-        [this, number] { operate(number); });
+  later(moving_for(live_.at(number)), [this, number] { operate(number); });
 }
 
 void swapping_engine::over(size_t number) {

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -17,8 +18,17 @@
 
 #include "gpu/device.hpp"
 #include "io/base/result.hpp"
+#include "io/disk/disk.hpp"
 
 namespace troupe::gpu {
+
+/// A file in one of a rank's folders.
+struct placed_file {
+  std::filesystem::path name;
+  io::file_id id = io::file_id::none;
+  size_t place = 0;  ///< of the folders, by number
+  bool there() const { return id != io::file_id::none; }
+};
 
 /// Of the host, page-locked for the device's copies.
 struct disk_memory {

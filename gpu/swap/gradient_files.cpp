@@ -23,10 +23,10 @@ std::vector<uint32_t> sums_by_piece(std::span<const std::byte> memory, uint64_t 
 
 }  // namespace
 
-status gradient_files::make(int chunk, const std::filesystem::path& name,
-                            const gradient_file& layout) {
-  TROUPE_TRY(made, io_->create(name, layout.file_bytes()));
-  at(chunk) = file{layout, made};
+status gradient_files::make(int chunk, placed_file where, const gradient_file& layout) {
+  TROUPE_TRY(made, io_->create(where.name, layout.file_bytes()));
+  where.id = made;
+  at(chunk) = file{layout, std::move(where)};
   return {};
 }
 
@@ -36,15 +36,15 @@ status gradient_files::expect(int chunk, content what) const {
   return gradient_not_written(chunk, what.passes, at(chunk)->has.passes);
 }
 
-status gradient_files::write(int chunk, content what, std::span<std::byte> frame,
-                             const std::shared_ptr<void>& owner) {
+/// GRF-3
+status gradient_files::write(int chunk, content what, std::span<std::byte> frame, const put& to) {
   auto& f = *at(chunk);
   f.has = {};  // until all of it is there
   const auto offset = what.whole ? f.layout.slice_offset() : 0;
   const auto bytes = what.whole ? f.layout.slice_bytes() : f.layout.whole_bytes();
-  const range one{f.id, offset, frame.first(bytes)};
+  const range one{f.on.id, offset, frame.first(bytes)};
   if (verify_) f.sums = sums_by_piece(one.memory, f.layout.piece_bytes());
-  TROUPE_CHECK(io_->write({&one, 1}, owner));
+  TROUPE_CHECK(to(f.on, one));
   f.has = what;
   return {};
 }
@@ -53,7 +53,7 @@ status gradient_files::read(int chunk, content what, std::span<std::byte> frame,
                             const std::shared_ptr<void>& owner) {
   TROUPE_CHECK(expect(chunk, what));
   const auto& f = *at(chunk);
-  const range one{f.id, 0, frame.first(f.layout.whole_bytes())};
+  const range one{f.on.id, 0, frame.first(f.layout.whole_bytes())};
   for (int tries = 0; tries < 2; ++tries) {
     TROUPE_CHECK(io_->read({&one, 1}, owner));
     if (!verify_ || sums_by_piece(one.memory, f.layout.piece_bytes()) == f.sums) return {};
@@ -64,7 +64,7 @@ status gradient_files::read(int chunk, content what, std::span<std::byte> frame,
 result<range> gradient_files::group(int chunk, content what, int group, std::byte* memory) const {
   TROUPE_CHECK(expect(chunk, what));
   const auto& f = *at(chunk);
-  return range{f.id, f.layout.group_offset(group), {memory, f.layout.group_bytes(group)}};
+  return range{f.on.id, f.layout.group_offset(group), {memory, f.layout.group_bytes(group)}};
 }
 
 status gradient_files::check(int chunk, int group, std::span<const std::byte> memory) const {

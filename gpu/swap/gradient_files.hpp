@@ -11,18 +11,20 @@
 //          says; else it is an error that names chunk and micro-batch.
 //   GRF-2  What is read is summed (CRC32C by group, kept in memory) and read once more where the
 //          sum is wrong; a second time is an error that names chunk and micro-batch.
-//   GRF-3  A write that fails ends the rank, as one of activations does (SPR-2): a gradient is of
-//          one step, which is begun again from a checkpoint.
+//   GRF-3  While a gradient is written its file holds nothing else that counts. So where that fails
+//          whoever writes may take another file in its place, into which the gradient goes out of
+//          its frame, which is still as it was (SWP-11).
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "gpu/store/residency.hpp"
+#include "gpu/swap/drive_work.hpp"
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/swap/swap_io.hpp"
@@ -57,13 +59,15 @@ class gradient_files {
   gradient_files(std::shared_ptr<io::swap_io> io, bool verify, int chunks)
       : io_(std::move(io)), verify_(verify), files_(static_cast<size_t>(chunks)) {}
 
-  /// With its room reserved. Errors: io (a full disk).
-  status make(int chunk, const std::filesystem::path& name, const gradient_file& layout);
+  /// With its room reserved, as `where` says but for its number. Errors: io (a full disk).
+  status make(int chunk, placed_file where, const gradient_file& layout);
   const gradient_file& layout(int chunk) const { return at(chunk)->layout; }
 
+  /// Writes a range to the file that it is given; where that fails perhaps to another one, which
+  /// is the chunk's then (GRF-3).
+  using put = std::function<status(placed_file& file, io::swap_io::range what)>;
   /// `frame`: of the chunk, whole blocks; of a whole gradient its beginning is the slice.
-  status write(int chunk, content what, std::span<std::byte> frame,
-               const std::shared_ptr<void>& owner);
+  status write(int chunk, content what, std::span<std::byte> frame, const put& to);
   /// What several micro-batches have made so far, into its frame.
   status read(int chunk, content what, std::span<std::byte> frame,
               const std::shared_ptr<void>& owner);
@@ -77,7 +81,7 @@ class gradient_files {
  private:
   struct file {
     gradient_file layout;
-    io::file_id id = io::file_id::none;
+    placed_file on;
     content has = {};
     std::vector<uint32_t> sums = {};  ///< of that, by piece
   };

@@ -419,7 +419,7 @@ status swapper::write_state(const slot& s, int chunk, int group, counts when) {
   std::array<target, 2> both{
       target{chunk,
              into,
-             false,
+             contents::state,
              &sums,
              groups(into == &c.state),
              {into->id, c.layout.group_offset(group), {s.host, c.layout.group_bytes()}}},
@@ -431,7 +431,7 @@ status swapper::write_state(const slot& s, int chunk, int group, counts when) {
     auto* file = settled ? &c.weights : &c.next_weights;
     both[1] = {chunk,
                file,
-               true,
+               contents::weights,
                &sums,
                groups(settled),
                {file->id, c.layout.weights_offset(group), {begin, weights}}};
@@ -473,7 +473,7 @@ status swapper::write_array(int chunk, int group, state_part which) {
       io::crc32c({s.host, bytes});
   ++c.writes;
   const target one{
-      chunk,   &c.state,          false,
+      chunk,   &c.state,          contents::state,
       &c.sums, c.layout.groups(), {c.state.id, c.layout.offset(group, which), {s.host, bytes}}};
   return put({&one, 1}, s.owner);
 }
@@ -591,7 +591,7 @@ status swapper::publish_slot(int chunk, int group, int64_t after) {
   c.sums.weights[static_cast<size_t>(group)] = io::crc32c({on_host, weights});
   const target one{chunk,
                    &c.weights,
-                   true,
+                   contents::weights,
                    &c.sums,
                    group,  // all behind it are made, too
                    {c.weights.id, c.layout.weights_offset(group), {on_host, weights}}};

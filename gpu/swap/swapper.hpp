@@ -71,7 +71,8 @@
 //   SWP-11 Where a write fails, all that counts of its file goes into a new one, its sums compared,
 //          and what was to be written is written there, out of memory; nobody reads where it was to
 //          go meanwhile. Where no folder has room for that file the step waits, up to `patience`
-//          for all that was to be written together (swapper_move.cpp).
+//          for all that was to be written together (swapper_move.cpp). Of a gradient nothing else
+//          counts (GRF-3).
 //   SWP-12 A file that a checkpoint has had is written again only where the system says of the file
 //          that was opened for it that it has one name, which is the one in `old`: it is no file of
 //          the state, no checkpoint's, complete or partial, and nobody else has linked or moved it
@@ -312,12 +313,7 @@ class swapper final : public chunk_mover {
     uint64_t step = 0, epoch = 0;
     io::checkpoint::chunk_shard facts;
   };
-  struct named_file {
-    std::filesystem::path name;
-    io::file_id id = io::file_id::none;
-    size_t place = 0;  ///< of options_.places
-    bool there() const { return id != io::file_id::none; }
-  };
+  using named_file = placed_file;  ///< of options_.places
   /// What a file holds, by group.
   struct file_sums {
     std::vector<io::group_sums> state;
@@ -393,12 +389,13 @@ class swapper final : public chunk_mover {
     update_call how;
   };
 
+  enum class contents : uint8_t { state, weights, gradient };
   /// What is written to a file, and what else of it counts.
   struct target {
     int chunk = 0;
     named_file* file = nullptr;
-    bool weights = false;
-    const file_sums* sums = nullptr;
+    contents of = contents::state;
+    const file_sums* sums = nullptr;  ///< of a gradient none: nothing else counts (GRF-3)
     int groups = 0;  ///< the first ones, which count
     io::swap_io::range what = {};
   };
@@ -412,10 +409,11 @@ class swapper final : public chunk_mover {
     bool again = false;
   };
 
-  /// In the folder: of files for other versions than the first, and of those that are made in place
-  /// of others.
+  /// In the folder: of files for other versions than the first, of those that are made in place of
+  /// others, by whoever writes them, and of what is removed at once.
   static constexpr const char *next_folder = "next", *spare_folder = "spare",
-                              *moved_folder = "moved", *old_folder = "old";
+                              *moved_folder = "moved", *moved_gradients_folder = "moved-gradients",
+                              *old_folder = "old", *dropped_folder = "dropped";
 
   swapper(parameter_store& store, const residency& where, swap_options options);
   size_t slice_bytes(int chunk) const;
@@ -559,7 +557,7 @@ class swapper final : public chunk_mover {
   /// Of which file a chunk's state is, while one may be moved (SWP-11).
   std::mutex files_mutex_;
   std::condition_variable_any moved_;
-  int moves_ = 0;  ///< to other places; of whoever writes
+  std::atomic<int> moves_{0};  ///< to other places
   uint64_t old_names_ = 0;  ///< made so far; of the disk's thread
   std::atomic<uint32_t> linked_{0}, cloned_{0};  ///< as taken() says
   taken_files taking_;                           ///< of the checkpoint under way; state_out_'s

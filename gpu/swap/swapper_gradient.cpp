@@ -5,6 +5,7 @@
 //           what the update is to take: of replicas the own slice of the sum
 //   in      as soon as its frame is free and it is the next there, the gradient comes back, and the
 //           next micro-batch adds to it
+//   a write fails  the gradient goes into another file, out of its frame (swapper_move.cpp)
 //   update  reads each group beside the group's state (swapper_read.cpp)
 //
 // So each element has the terms that it has in memory, added in the same order.
@@ -22,8 +23,9 @@ status swapper::make_gradients() {
     if (!where_.gradient_on_disk(c)) continue;
     if (!gradients_) gradients_.emplace(io_, options_.verify, store_.chunk_count());
     const gradient_file layout(store_.slice(c), at(c).layout);
-    const auto& folder = root(place_of_chunk(c, options_.places.size()));
-    TROUPE_CHECK(gradients_->make(c, folder / fmt::format("gradients-{:04}", c), layout));
+    const auto place = place_of_chunk(c, options_.places.size());
+    const auto name = root(place) / fmt::format("gradients-{:04}", c);
+    TROUPE_CHECK(gradients_->make(c, {name, io::file_id::none, place}, layout));
     most = std::max(most, layout.whole_bytes());
   }
   if (most == 0 || store_.owner().host_accessible()) return {};
@@ -74,7 +76,11 @@ void swapper::write_gradient(stream& s, const chunk_op& op) {
   const auto [memory, owner] = gradient_memory(op.chunk, gradient_out_);
   if (gradient_out_.host != nullptr) s.copy(memory.data(), frame, memory.size());
   work_.enqueue(s, [this, op, memory = memory, owner = owner] {
-    return gradients_->write(op.chunk, {op.passes, op.whole}, memory, owner);
+    return gradients_->write(
+        op.chunk, {op.passes, op.whole}, memory, [&](placed_file& file, io::swap_io::range what) {
+          const target one{op.chunk, &file, contents::gradient, nullptr, 0, what};
+          return put({&one, 1}, owner);
+        });
   });
 }
 

@@ -220,7 +220,7 @@ result<cp::chunk_shard> swapper::keep_chunk(int chunk, const keep_order& order) 
   TROUPE_TRY(made, io::io_buffer::make(tail.bytes.size()));
   auto memory = std::make_shared<io::io_buffer>(std::move(made));
   std::memcpy(memory->bytes().data(), tail.bytes.data(), tail.bytes.size());
-  const target end{chunk,   &c.state,          false,
+  const target end{chunk,   &c.state,          contents::state,
                    &c.sums, c.layout.groups(), {c.state.id, tail.offset, memory->bytes()}};
   TROUPE_CHECK(put_synced(end, memory));  // SWP-7
   TROUPE_CHECK(link_chunk(chunk, order));
@@ -442,9 +442,10 @@ status swapper::own_again(int chunk) {
   return take_over(c);
 }
 
-/// A name in the folder goes; what a checkpoint has of the file stays.
+/// A name in the folder goes; what a checkpoint has of the file stays. Not out of a folder in which
+/// another thread is making a file.
 status swapper::discard(io::disk& d, const named_file& f) const {
-  const auto folder = root(f.place) / moved_folder;
+  const auto folder = root(f.place) / dropped_folder;
   TROUPE_TRY(made, d.make_dir(folder));
   static_cast<void>(made);
   TROUPE_CHECK(d.rename(f.name, folder / f.name.filename()));

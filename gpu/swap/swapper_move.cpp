@@ -6,6 +6,8 @@
 //   no room for it   the thread that writes waits until there is; whoever reads the chunk meanwhile
 //                    waits for it
 //
+// A gradient's file has nothing else that counts: what is to be written there is all of it.
+//
 // A failed write tells nothing of what the file has where it was to go, so nobody reads that: it
 // comes from the memory that was to be written.
 #include <algorithm>
@@ -44,7 +46,7 @@ std::vector<swapper::counted> swapper::counted_beside(const chunk_state& c, cons
   };
   for (int g = 0; g < t.groups; ++g) {
     const auto at = static_cast<size_t>(g);
-    if (t.weights)
+    if (t.of == contents::weights)
       add(c.layout.weights_offset(g), c.layout.weights_array_bytes(), t.sums->weights[at], g);
     else
       for (size_t p = 0; p < io::state_parts; ++p)
@@ -119,7 +121,9 @@ status swapper::put_again(const target& t, const std::shared_ptr<void>& owner,
 
 uint64_t swapper::bytes_of(const target& t) {
   const auto& c = at(t.chunk);
-  return t.weights ? c.layout.all_weights_bytes() : c.layout.state_bytes() + c.tail_bytes;
+  if (t.of == contents::gradient) return gradients_->layout(t.chunk).file_bytes();
+  return t.of == contents::weights ? c.layout.all_weights_bytes()
+                                   : c.layout.state_bytes() + c.tail_bytes;
 }
 
 /// False: the rank ends.
@@ -154,7 +158,9 @@ swapper::moved_file swapper::move_file(const target& t, const status& why) {
 swapper::moved_file swapper::move_to(size_t place, const target& t, const status& why) {
   auto& c = at(t.chunk);
   const auto before = *t.file;
-  const auto folder = root(place) / moved_folder, base = before.name.filename();
+  const bool of_gradient = t.of == contents::gradient;  // on a thread of its own
+  const auto folder = root(place) / (of_gradient ? moved_gradients_folder : moved_folder);
+  const auto base = before.name.filename();
   named_file into{folder / base, io::file_id::none, place};
   const auto name = place == before.place
                         ? before.name
@@ -180,7 +186,7 @@ swapper::moved_file swapper::move_to(size_t place, const target& t, const status
     }));
     return {moved, again};
   }
-  if (!t.weights && !options_.places[place].links) c.links = false;
+  if (t.of == contents::state && !options_.places[place].links) c.links = false;
   tell(fmt::format("{}: it goes on in {}", why.error().message, name.string()));
   {
     std::lock_guard lock(files_mutex_);
@@ -221,7 +227,8 @@ status swapper::copy_counted(const chunk_state& c, const target& t, const named_
       const range one{from, a.offset, memory->bytes().first(a.bytes)};
       TROUPE_CHECK(read_checked({&one, 1}, memory, [&]() -> status {
         if (io::crc32c(one.memory) == a.sum) return {};
-        return damaged(t.file->name, t.chunk, a.group, t.weights ? "weight" : "state");
+        return damaged(t.file->name, t.chunk, a.group,
+                       t.of == contents::weights ? "weight" : "state");
       }));
       const range copy{into.id, a.offset, one.memory};
       TROUPE_CHECK(io_->write({&copy, 1}, memory));

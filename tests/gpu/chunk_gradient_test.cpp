@@ -184,7 +184,7 @@ class stored_gradient {
     REQUIRE(made);
     io = std::move(*made);
     files.emplace(io, verify, 4);
-    REQUIRE(files->make(3, file, layout));
+    REQUIRE(files->make(3, {file}, layout));
     auto frame = io::io_buffer::make(frame_size(static_cast<size_t>(slice.whole) * sizeof(float)));
     REQUIRE(frame);
     memory = std::make_shared<io::io_buffer>(std::move(*frame));
@@ -200,7 +200,13 @@ class stored_gradient {
     return {all.begin(), all.end()};
   }
   status write(int passes, bool whole) {
-    return files->write(3, {passes, whole}, memory->bytes(), memory);
+    return write(passes, whole, [this](placed_file& file, io::swap_io::range what) {
+      what.file = file.id;
+      return io->write({&what, 1}, memory);
+    });
+  }
+  status write(int passes, bool whole, const gradient_files::put& to) {
+    return files->write(3, {passes, whole}, memory->bytes(), to);
   }
   status read(int passes) { return files->read(3, {passes, false}, memory->bytes(), memory); }
   /// As an update does.
@@ -241,6 +247,39 @@ TEST_CASE("GRF-1: a gradient that was not written is not read, and is named by i
   REQUIRE(g.write(2, true));
   is_missing(g.read(1), 1, 2);
   for (int group = 0; group < g.state.groups(); ++group) CHECK(g.read_group(2, group));
+}
+
+TEST_CASE("GRF-3: a gradient that could not be written is none, and goes into another file") {
+  for (const bool whole : {false, true}) {
+    scratch dir;
+    stored_gradient g(dir / "gradients", 0, 1);
+    REQUIRE(g.write(1, false));
+    const error why{errc::io, "no write"};
+    const auto failed =
+        g.write(2, whole, [&](placed_file&, const io::swap_io::range&) -> status { return why; });
+    REQUIRE_FALSE(failed);
+    CHECK(failed.error().message == why.message);
+    CHECK(is_error(g.read(1).error(), gradient_not_written, 3, 1, 0));  // it may be overwritten
+    const auto second = g.bytes();
+    const auto other = dir / "other";
+    REQUIRE(g.write(2, whole, [&](placed_file& file, io::swap_io::range what) -> status {
+      CHECK(file.name == dir / "gradients");
+      TROUPE_TRY(made, g.io->create(other, g.layout.file_bytes()));
+      file = {other, made, 1};
+      what.file = made;
+      return g.io->write({&what, 1}, g.memory);
+    }));
+    g.fill(3);
+    if (whole) {
+      for (int group = 0; group < g.state.groups(); ++group) CHECK(g.read_group(2, group));
+    } else {
+      REQUIRE(g.read(2));
+      CHECK(g.bytes() == second);
+    }
+    REQUIRE(g.write(1, false));  // what comes next is there, too
+    turn_bit(other, 77);
+    CHECK(is_error(g.read(1).error(), gradient_damaged, 3, 1));
+  }
 }
 
 TEST_CASE("GRF-2: a byte of a gradient that changed on the drive is found, and its chunk named") {

@@ -129,6 +129,38 @@ std::pair<int, int> writes_of(const swap_case& c, int steps) {
   return {before, count()};
 }
 
+/// Layers whose gradients leave shared frames behind each of three passes.
+swap_case with_gradients(dtype type = dtype::f32) {
+  swap_case c;
+  c.type = type;
+  c.model.layers = 4;
+  c.micro_batches = 3;
+  return c;
+}
+
+/// What a swapper does with such gradients: files of them, and pieces of the disk's that it writes
+/// of them behind each pass. Those of a step's first passes come before it writes anything else.
+struct gradient_traffic {
+  int files = 0, pieces = 0;
+};
+gradient_traffic gradients_of(const swap_case& c) {
+  failing_ground ground;
+  swap_trainer swapped(*ground.owner, c, ground.options());
+  const auto& store = swapped.store();
+  const auto& where = store.options().where;
+  gradient_traffic out;
+  for (int chunk = 0; chunk < store.chunk_count(); ++chunk) {
+    if (!where.gradient_on_disk(chunk)) continue;
+    const auto& slice = store.slice(chunk);
+    const gradient_file file(slice, swap_layout(slice, where, c.type));
+    out.pieces += static_cast<int>(file.whole_bytes() / io::disk_block);
+    ++out.files;
+  }
+  REQUIRE(out.files >= 2);
+  REQUIRE(out.pieces >= 2 * out.files);
+  return out;
+}
+
 /// The machine's disk, one of whose writes fails.
 class failing_disk final : public io::thread_disk {
  public:
@@ -182,6 +214,101 @@ TEST_CASE("SWP-11: where a write fails training goes on in another file, with th
       CHECK(ground.store->list("/swap/moved", moved) == 0);
       CHECK(moved.empty());
     }
+  }
+}
+
+TEST_CASE("GRF-3 SWP-11: a gradient that cannot be written goes on in another file, bit by bit") {
+  for (const auto type : {dtype::f32, dtype::bf16}) {
+    const auto c = with_gradients(type);
+    const int before = writes_before(c), pieces = gradients_of(c).pieces;
+    failing_ground reference;
+    const auto expected = swap_trainer(*reference.owner, c, {}).train(2);
+    constexpr int tries = 6;
+    for (int i = 0; i < tries; ++i) {
+      CAPTURE(i);
+      failing_ground ground;
+      ground.how.seed = static_cast<unsigned>(i + 1);
+      ground.how.reorder = true;
+      // From the first pass's first to the second's last.
+      const int nth = before + 1 + (2 * pieces - 1) * i / (tries - 1);
+      ground.how.plan = {{io::fault_site::write, nth, io::fault_effect::fail, EIO}};
+      swap_trainer swapped(*ground.owner, c, ground.options());
+      CHECK(swapped.train(2) == expected);
+      swapped.wait();
+      CHECK(swapped.failure());
+      CHECK(ground.heard->with("it goes on in /swap/gradients-") == 1);
+      std::vector<io::dir_entry> moved;
+      CHECK(ground.store->list("/swap/moved-gradients", moved) == 0);
+      CHECK(moved.empty());
+    }
+  }
+}
+
+TEST_CASE("GRF-3 SWP-11: without room in its folder a gradient goes on in another one") {
+  const auto c = with_gradients();
+  const int before = writes_before(c);
+  const auto gradients = gradients_of(c);
+  failing_ground reference;
+  const auto expected = swap_trainer(*reference.owner, c, {}).train(2);
+  for (int i = 1; i <= 4; ++i) {
+    CAPTURE(i);
+    failing_ground ground;
+    const int opened = swap_trainer(*ground.owner, c, {}).store().chunk_count() + gradients.files;
+    ground.how.plan = {
+        {io::fault_site::write, before + gradients.pieces * i / 3, io::fault_effect::fail, EIO},
+        {io::fault_site::open, opened + 1, io::fault_effect::fail, ENOSPC}};
+    io::faulty_disk other(ground.store, {});
+    REQUIRE(other.make_dir("/other"));
+    auto options = ground.options();
+    options.places = {{"/swap"}, {"/other"}};
+    swap_trainer swapped(*ground.owner, c, std::move(options));
+    CHECK(swapped.train(2) == expected);
+    swapped.wait();
+    CHECK(swapped.failure());
+    CHECK(ground.heard->with("it goes on in /swap/gradients-") +
+              ground.heard->with("it goes on in /other/gradients-") ==
+          1);
+    CHECK(ground.heard->with("has no room") == 0);
+  }
+}
+
+TEST_CASE("GRF-3 SWP-11: a gradient waits for room, and ends the rank where none comes") {
+  const auto c = with_gradients();
+  enum class fate { room_comes, none_comes, rank_ends };
+  for (const auto fate : {fate::room_comes, fate::none_comes, fate::rank_ends}) {
+    failing_ground ground(bytes_needed(c) + filler_bytes + io::disk_block);
+    const auto expected = swap_trainer(*ground.owner, c, {}).train(2);
+    ground.how.plan = {{io::fault_site::write, writes_before(c) + 2, io::fault_effect::fail, EIO}};
+    auto options = ground.options();
+    std::stop_source ending;
+    options.ending = ending.get_token();
+    if (fate == fate::none_comes) options.patience = std::chrono::milliseconds(20);
+    int looks = 0;
+    options.waits = [&] {
+      ++looks;
+      if (fate == fate::rank_ends) ending.request_stop();
+      if (fate == fate::room_comes && looks == 3) ground.give_room();
+    };
+    ground.fill();
+    swap_trainer swapped(*ground.owner, c, std::move(options));
+    for (int step = 1; step <= 2; ++step) swapped.enqueue_step(step);
+    swapped.wait();
+    // Of the other the time may be over before it has said so.
+    if (fate != fate::none_comes) CHECK(ground.heard->with("has no room for another file of") == 1);
+    if (fate == fate::room_comes) {
+      CHECK(swapped.failure());
+      CHECK(swapped.state() == expected);
+      CHECK(looks == 3);
+      CHECK(ground.heard->with("there is room again") == 1);
+      continue;
+    }
+    REQUIRE_FALSE(swapped.failure());
+    CHECK(swapped.failure().error().code == errc::io);
+    CHECK(swapped.failure().error().kind == "ENOSPC");
+    const auto written = swapped.swap().facts().written_bytes;
+    swapped.enqueue_step(3);
+    swapped.wait();
+    CHECK(swapped.swap().facts().written_bytes == written);
   }
 }
 
@@ -396,6 +523,18 @@ TEST_CASE("SWP-11 SWP-6: a drive that takes no write any more ends the training"
       {io::fault_site::write, writes_before({}) + 40, io::fault_effect::fail, EIO, 0, 1 << 20}};
   swap_trainer swapped(*ground.owner, {}, ground.options());
   for (int step = 1; step <= 3; ++step) swapped.enqueue_step(step);
+  swapped.wait();
+  REQUIRE_FALSE(swapped.failure());
+  CHECK(swapped.failure().error().kind == "EIO");
+}
+
+TEST_CASE("GRF-3 SWP-6: a drive that takes no gradient any more ends the training") {
+  const auto c = with_gradients();
+  failing_ground ground;
+  ground.how.plan = {
+      {io::fault_site::write, writes_before(c) + 2, io::fault_effect::fail, EIO, 0, 1 << 20}};
+  swap_trainer swapped(*ground.owner, c, ground.options());
+  for (int step = 1; step <= 2; ++step) swapped.enqueue_step(step);
   swapped.wait();
   REQUIRE_FALSE(swapped.failure());
   CHECK(swapped.failure().error().kind == "EIO");

@@ -59,6 +59,18 @@ simulation_outcome with_error(simulation_options o, uint64_t of_what, F is_it) {
   return {};
 }
 
+/// With a write of a gradient that fails; from then on the drive has no room, for so long.
+simulation_options with_gradient_unwritten(simulation_options o, int64_t full_ms) {
+  for (int64_t at_ms = 5'000; at_ms < 10'000; at_ms += 37) {
+    o.faults.clear();
+    if (full_ms > 0) o.faults.push_back({fault_kind::full_disk, at_ms * of_ms, full_ms * of_ms, 0});
+    o.faults.push_back({fault_kind::disk_error, at_ms * of_ms, 0, of_write});
+    if (run_swapped(o).swaps.gradients_moved > 0) return o;
+  }
+  FAIL("no such write is of a gradient");
+  return o;
+}
+
 bool ends_with(const simulation_outcome& done, const char* text) {
   return done.ends.size() == 1 && done.ends.front().find(text) != std::string::npos;
 }
@@ -253,11 +265,38 @@ TEST_CASE(
   ends_rank_once(o, &swap_counts::unspilled, "write the activations");
 }
 
-TEST_CASE("SIM-27 GRF-3: swap: a gradient that a drive fails to write ends its rank") {
+TEST_CASE("SIM-27 GRF-3: swap: a gradient that a drive fails to write costs no launch") {
   auto o = spilling();
   o.swap.spill_layers = 0;
   o.steps = 20;
-  ends_rank_once(o, &swap_counts::unstored, "write the gradient of chunk");
+  const auto failed = run_swapped(with_gradient_unwritten(o, 0));
+  succeeds(failed);
+  CHECK(failed.steps == 20);
+  CHECK(failed.swaps.gradients_moved == 1);
+  CHECK(failed.swaps.moved == 0);
+  CHECK(failed.swaps.waited == 0);
+  auto undisturbed = o;
+  undisturbed.faults.clear();
+  CHECK(failed.losses == run_swapped(undisturbed).losses);
+}
+
+TEST_CASE("SIM-27 GRF-3: swap: a gradient waits for room for longer than a step may take") {
+  auto o = spilling();
+  o.swap.spill_layers = 0;
+  o.swap.step_s = 20;
+  o.steps = 20;
+  o = with_gradient_unwritten(o, 60'000);
+  const auto waits = run_swapped(o);
+  succeeds(waits);
+  CHECK(waits.swaps.waited == 1);
+  CHECK(waits.swaps.gradients_moved == 1);
+  CHECK(waits.virtual_ns > 60'000 * of_ms);
+  o.swap.patience_s = 30;  // what waits for longer ends, as nobody has promised otherwise
+  const auto done = simulate(o);
+  REQUIRE(done);
+  REQUIRE(done->violation);
+  CHECK(done->violation->find("No space left on device") != std::string::npos);
+  CHECK(done->swaps.gradients_moved == 0);
 }
 
 TEST_CASE("SIM-33: swap: where a drive keeps less replicas compute again alike what they spilled") {
@@ -423,6 +462,6 @@ TEST_CASE("swap: random clusters that swap and faults violate nothing") {
   const auto& s = done->swaps;
   for (const auto count :
        {s.operations, s.kept, s.unkept, s.moved, s.waited, s.unread, s.spilled, s.unspilled,
-        s.unstored, s.redone, s.rows_first, s.replanned, s.leftovers})
+        s.gradients_moved, s.redone, s.rows_first, s.replanned, s.leftovers})
     CHECK(count > 0);
 }
