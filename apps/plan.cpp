@@ -215,7 +215,7 @@ std::string swap_text(const train::job_plan& plan, const std::vector<train::plan
   const auto& swap = plan.job.swap;
   if (swap.dir.empty()) return "";
   if (!swaps(stages) || !swapped.forecast) {
-    const auto instead = swap::no_room_text(train::layers_kept(plan), swap);
+    const auto instead = swap::no_room_text(train::layers_kept(plan), swap, plan.gpu_at.bytes > 0);
     return fmt::format(
         "all of it fits into {}: {} is not used; the least that this job could have is {}\n{}",
         swap::budgets_text(plan), fmt::join(swap.dir, ", "), swap::floors_text(plan),

@@ -123,13 +123,15 @@ std::string activations_text(const train::layer_choices& of_layers) {
   return out;
 }
 
-std::string no_room_text(const train::layer_choices& of_layers, const config::swap_section& swap) {
+std::string no_room_text(const train::layer_choices& of_layers, const config::swap_section& swap,
+                         bool on_gpus) {
   if (!of_layers.gives_way()) return {};
   return fmt::format(
       "warning: swap.keep_layers = {}, half_layers = {}, spill_layers = {} have no room in "
-      "swap.host_bytes: {} instead",
+      "swap.{}: {} instead",
       swap.keep_layers, std::max<int64_t>(0, swap.half_layers),
-      std::max<int64_t>(0, swap.spill_layers), activations_text(of_layers));
+      std::max<int64_t>(0, swap.spill_layers), on_gpus ? "device_bytes" : "host_bytes",
+      activations_text(of_layers));
 }
 
 namespace {
@@ -202,7 +204,9 @@ std::string forecast_text(const train::swap_forecast& f, const config::job& job)
       clip_reason(f.order, job, f.gradients_on_disk), bytes_text(f.floor_bytes));
   out += activations_text(f.kept) +
          (swap.keep_layers < 0 ? " (not chosen: rates are not measured)\n" : "\n");
-  if (const auto instead = no_room_text(f.kept, swap); !instead.empty()) out += instead + "\n";
+  const bool on_gpus = f.of_gpu.device_bytes > 0;
+  if (const auto instead = no_room_text(f.kept, swap, on_gpus); !instead.empty())
+    out += instead + "\n";
   if (f.gradients_on_disk)
     out +=
         "memory has no room for all gradients: those of layers wait for the next micro-batch, or "
@@ -241,8 +245,8 @@ void settle_layers_here(train::job_plan& plan, const gpu::machine_rates& rates) 
 std::optional<step_limits> settle_by_rates(train::job_plan& plan,
                                            const std::function<void(const std::string&)>& remark) {
   if (plan.job.cluster.launch != config::launch_mode::local) return std::nullopt;
-  if (const auto instead = no_room_text(train::layers_kept(plan), plan.job.swap); !instead.empty())
-    remark(instead);
+  const auto instead = no_room_text(train::layers_kept(plan), plan.job.swap, plan.gpu_at.bytes > 0);
+  if (!instead.empty()) remark(instead);
   auto forecast = train::forecast_swap(plan);
   if (!forecast) return std::nullopt;
   const auto rates = measure_rates(plan);

@@ -38,8 +38,9 @@ std::string rates_text(const gpu::machine_rates& rates);
 std::string activations_text(const train::layer_choices& of_layers);
 
 /// That what the configuration asks layers to keep has no room, and what they do instead, as a
-/// warning; empty: it has, or is left open.
-std::string no_room_text(const train::layer_choices& of_layers, const config::swap_section& swap);
+/// warning; empty: it has, or is left open. `on_gpus`: the ranks' memory is theirs.
+std::string no_room_text(const train::layer_choices& of_layers, const config::swap_section& swap,
+                         bool on_gpus);
 
 /// How a job's steps are clipped: "hold, on the drive" where gradients that are kept for that, or
 /// some of them, are there.

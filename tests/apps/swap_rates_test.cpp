@@ -212,6 +212,24 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("swap: what layers have no room for is said of a GPU's memory where ranks are on GPUs") {
+  config::job job;
+  job.swap.keep_layers = 12;
+  train::swap_forecast f;
+  f.kept.layers[static_cast<size_t>(gpu::activation_choice::recompute)] = 12;
+  f.kept.asked[static_cast<size_t>(gpu::activation_choice::keep)] = 12;
+  constexpr const char *of_host = "have no room in swap.host_bytes",
+                       *of_device = "have no room in swap.device_bytes";
+  const auto says = [&](const char* words) {
+    return apps::swap::forecast_text(f, job).find(words) != std::string::npos;
+  };
+  CHECK(says(of_host));
+  CHECK_FALSE(says(of_device));
+  f.of_gpu.device_bytes = uint64_t{1} << 30;
+  CHECK(says(of_device));
+  CHECK_FALSE(says(of_host));
+}
+
 TEST_CASE("swap: that layers have no room for what they are to keep is a remark, for the log too") {
   const auto job = config::parse(
       "[model]\nlayers = 12\nheads = 4\nhidden = 256\nvocab = 1000\n[data]\npath = \"x.txt\"\n"
