@@ -19,6 +19,10 @@ void doubts_policy::gone(uint32_t epoch, int64_t rank, train::pipeline_op part, 
   if (epoch == epoch_) doubts_.erase({rank, part, by_probes});
 }
 
+void doubts_policy::drop_beyond() {
+  std::erase_if(doubts_, [](const auto& d) { return d.second.by_probes; });
+}
+
 bool doubts_policy::has_beyond(uint32_t epoch) const {
   return epoch == epoch_ &&
          std::ranges::any_of(doubts_, [](const auto& d) { return d.second.by_probes; });

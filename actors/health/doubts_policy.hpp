@@ -9,6 +9,8 @@
 //   DBT-1  Kept are those of the newest epoch that one was told of, one at most of each rank of the
 //     job and part by what was learned, and one by probes.
 //   DBT-2  Of a rank that is on another node by now, or in another epoch, nothing is said.
+//   DBT-3  What stands by probes alone stands for as long as its predictor lives: it alone tells of
+//     the end.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +41,9 @@ class doubts_policy {
   void hear(uint32_t epoch, int64_t rank, train::pipeline_op part, doubted_part what);
   /// It is as it was expected to be: by what was learned, or by the probes.
   void gone(uint32_t epoch, int64_t rank, train::pipeline_op part, bool by_probes = false);
+
+  /// Those by probes are let go: nobody is there who would take them back (DBT-3).
+  void drop_beyond();
 
   struct beyond_probes {
     int64_t rank = 0;

@@ -36,7 +36,8 @@
 //   MON-11 What the predictor expected of such a part by what it learned stands in the finding; it
 //     makes none, and takes none back: without a predictor the same findings stand. A part that
 //     takes far longer than its node's own probes allow is one where nothing else was found of the
-//     rank (doubts_policy.hpp).
+//     rank, and for as long as the predictor lives, which alone says when it is over
+//     (doubts_policy.hpp).
 //
 // Failure policy: done without. Training goes on, unwatched.
 #pragma once

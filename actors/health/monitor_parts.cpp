@@ -255,6 +255,7 @@ void hear_parts(monitor_pointer self, const msg<fbs::StepDone>& m) {
     if (!standing.insert(who).second) continue;  // what is most off of it is told
     st.findings.holds(who, shown_of(st, b, places), now);
   }
+  if (!self->runtime().registry.find("predictor")) st.doubts.drop_beyond();  // DBT-3
   if (whole) find_beyond_probes(st, standing, now);
   st.findings.gone_but(
       finding_name::slow_part, [&](const subject& who) { return standing.contains(who); }, now);

@@ -66,3 +66,12 @@ TEST_CASE("DBT-1, DBT-2: doubts by probes are kept apart from those by what was 
   p.gone(3, 1, pipeline_op::backward, true);
   CHECK(p.beyond(3, nodes).size() == 1);
 }
+
+TEST_CASE("DBT-3: doubts by probes are let go alone, where nobody is there to take them back") {
+  doubts_policy p(2);
+  p.hear(3, 1, pipeline_op::backward, {"b", 400, 390, 410});
+  p.hear(3, 1, pipeline_op::backward, {"b", 45, 27, 120, 500, true});
+  p.drop_beyond();
+  CHECK_FALSE(p.has_beyond(3));
+  CHECK(p.of(3, 1, pipeline_op::backward, "b") != nullptr);
+}

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 #include <caf/actor_cast.hpp>
+#include <caf/send.hpp>
 
 #include "messages/text.hpp"
 #include "tests/actors/health/predicted_replicas.hpp"
@@ -66,6 +67,16 @@ TEST_CASE("MON-11: what takes far longer than the node's own probes allow is fou
       all.parts, [](const auto& p) { return p->suspected == "misconfigured"; });
   CHECK(shown == 2);
   f.train_at(75, 100, 100);
+  CHECK(f.names().empty());
+}
+
+TEST_CASE("MON-11: what is beyond the probes is let go once the predictor has died") {
+  probed_replicas f;
+  f.train_at(55, 400, 400);
+  REQUIRE(f.names().size() == 2);
+  caf::anon_send_exit(f.predictor, caf::exit_reason::kill);
+  f.settle();
+  f.train_at(75, 400, 400);
   CHECK(f.names().empty());
 }
 
