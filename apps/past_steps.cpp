@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include <xxhash.h>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -48,14 +50,31 @@ bool is_held_up(const report::step_report& r) {
          r.checkpoint_wait_ms > held_up_share * r.step_ms || !(r.step_ms > 0);
 }
 
-/// Short, and the same for the same work.
+/// Short, and the same for the same work: `sum` tells apart what the words do not.
+std::string key_of_work(const config::job& job, std::string_view sum) {
+  const auto& m = job.model;
+  return fmt::format("{} layers of {}, {} x {} tokens, {} x {} ranks, {}", m.layers, m.hidden,
+                     job.train.batch, job.train.seq_len, job.parallel.data, job.parallel.pipeline,
+                     sum);
+}
+
 std::string work_key(const config::job& job) {
   const auto text = work_of(job);
+  return key_of_work(job, fmt::format("x{:016x}", XXH64(text.data(), text.size(), 0)));
+}
+
+/// As releases had it whose sum was two CRC32C, the second of which tells no more than the first.
+std::string work_key_before(const config::job& job) {
+  const auto text = work_of(job);
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
-  const auto& m = job.model;
-  return fmt::format("{} layers of {}, {} x {} tokens, {} x {} ranks, {:08x}{:08x}", m.layers,
-                     m.hidden, job.train.batch, job.train.seq_len, job.parallel.data,
-                     job.parallel.pipeline, io::crc32c(bytes), io::crc32c(bytes, 1));
+  return key_of_work(job, fmt::format("{:08x}{:08x}", io::crc32c(bytes), io::crc32c(bytes, 1)));
+}
+
+/// What earlier releases kept of this work counts for it.
+void rename_work(std::vector<perf::past_run>& runs, const config::job& job) {
+  const auto before = work_key_before(job), now = work_key(job);
+  for (auto& r : runs)
+    if (r.work == before) r.work = now;
 }
 
 double quantile(const std::vector<float>& sorted, double q) {
@@ -227,8 +246,9 @@ std::optional<past_expectation> expect_by_past(const config::job& job, double fl
   const auto file = past_runs_file(store);
   const auto machines = machines_for(job, elsewhere);
   if (file.empty() || !machines) return std::nullopt;
-  const auto past = perf::read_past_runs(file);
+  auto past = perf::read_past_runs(file);
   if (!past) return std::nullopt;
+  rename_work(past->runs, job);
   auto step = perf::estimate_step(past->runs, machines->name, work_key(job));
   if (!step && flops > 0)
     step = estimate_by_other_work(past->runs, shape_on(*machines, job), flops, machines->name);

@@ -2,14 +2,17 @@
 #include "apps/past_steps.hpp"
 
 #include <cmath>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "actors/job/plan.hpp"
 #include "actors/train/machine.hpp"
+#include "io/file.hpp"
 #include "tests/apps/plan_of_text.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -275,4 +278,28 @@ TEST_CASE("past steps: runs that a model keeps no more do not count as near") {
     REQUIRE(apps::remember_run(run, store));
   }
   CHECK_FALSE(apps::expect_by_past(other, 1e9, store));
+}
+
+TEST_CASE("past steps: what releases with a sum of 32 bits kept counts for the same work") {
+  const scratch dir;
+  const io::fact_store store{dir.path, "here", "0.1.0", 0};
+  const auto plan = past_plan(), other = past_plan({"train.lr=0.5", "train.batch=16"});
+  auto run = times_of(200).run_of(plan.job, std::nullopt);
+  REQUIRE(run);
+  const auto text = apps::work_of(plan.job);
+  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  const auto words = run->work.substr(0, run->work.rfind(' ') + 1);
+  const auto before = words + fmt::format("{:08x}{:08x}", io::crc32c(bytes), io::crc32c(bytes, 1));
+  REQUIRE(run->work != before);
+  run->work = before;
+  REQUIRE(apps::remember_run(*run, store));
+  const auto now = times_of(220).run_of(plan.job, std::nullopt);
+  REQUIRE(now);
+  REQUIRE(apps::remember_run(*now, store));
+  const auto said = apps::expect_by_past(plan.job, train::flops_of_step(plan), store);
+  REQUIRE(said);
+  CHECK(said->step.basis == io::perf::past_basis::same_work);
+  CHECK(said->step.runs == 2);
+  const auto of_other = apps::expect_by_past(other.job, train::flops_of_step(other), store);
+  CHECK_FALSE((of_other && of_other->step.basis == io::perf::past_basis::same_work));
 }
