@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "io/machine/processor_name.hpp"
 #include "messages/registry.hpp"
 
 namespace troupe::cluster {
@@ -30,11 +31,8 @@ std::string first_line(const char* path) {
 }
 
 std::string cpu_model() {
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with("model name"))
-      if (auto colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
-  return "unknown";
+  auto name = io::processor_name_here();
+  return name.empty() ? "unknown" : name;
 }
 
 uint32_t usable_cores() {

@@ -15,6 +15,7 @@
 
 #include "io/machine/available_memory.hpp"
 #include "io/machine/kernel_counters.hpp"
+#include "io/machine/processor_name.hpp"
 #include "io/perf/csv.hpp"
 #include "io/perf/dimms.hpp"
 
@@ -131,10 +132,8 @@ hw_profile::word product_flags_of(std::string_view flags) {
 void read_names(const hw_tree& tree, hw_profile& out) {
   const auto text = tree.text("proc/cpuinfo");
   const auto of = [&](std::string_view key) { return value_behind(text, key, ':'); };
-  out.cpu_model = of("model name");
-  const auto part = of("CPU part");
-  if (!out.cpu_model && part)  // ARM
-    out.cpu_model = fmt::format("{}/{}", of("CPU implementer").value_or("arm"), *part);
+  const auto board = tree.text("sys/firmware/devicetree/base/model");
+  if (auto name = io::processor_name_of(text, board); !name.empty()) out.cpu_model = name;
   out.cpu_vendor = of("vendor_id");
   out.cpu_family = of("cpu family");
   out.cpu_number = of("model");
