@@ -178,6 +178,10 @@ TEST_CASE("pictures are whole, on light and dark, whatever names and numbers the
   const auto learned = learning_picture("l", curve);
   is_picture(learned);
   CHECK(times_in(learned, "<path") == 2);
+  const auto of_12 = learning_picture("l", {{1, 6, 12}, {0.5, 0.3, 0.2}, {}});
+  for (const auto* tick : {">3</text>", ">6</text>", ">12</text>"})  // passes are whole
+    CHECK(times_in(of_12, tick) == 1);
+  CHECK(times_in(of_12, ">2.4</text>") == 0);
   CHECK(times_in(learning_picture("l", {{1, 5}, {0.5, 0.3}, {}}), "<path") == 1);
   is_picture(attention_picture("a", {{"all of cpu", 0.6, 12}, {"all of io", 0.4, -1}}, "agree"));
   is_picture(attention_picture("a", {{"all of cpu", 0, 0}}, ""));
