@@ -207,6 +207,48 @@ void add_split(expected_there& out, const train::job_plan& plan, const other_mac
   out.split = train::measured_split(plan, places);
 }
 
+/// The host's rates, of all threads that measured.
+constexpr hw_profile::value hw_profile::*host_rates[] = {
+    &hw_profile::gemm_gflop_s, &hw_profile::gemm_bf16_gflop_s, &hw_profile::adamw_mparam_s};
+
+bool has_host_rates(const hw_profile& is) {
+  return is.probe_threads && (is.gemm_gflop_s || is.gemm_bf16_gflop_s) && is.adamw_mparam_s;
+}
+
+/// A machine that was probed, and what the prior says of it.
+struct probed_reference {
+  hw_profile is;
+  gpu::predict::machine_speed speed;
+};
+
+/// This machine first: how it was probed is known.
+std::optional<probed_reference> reference_of(const std::vector<hw_machine>& machines,
+                                             known_by_prior& known) {
+  std::vector<hw_profile> probed;
+  if (known.here) probed.push_back(*known.here);
+  for (const auto& m : machines) probed.push_back(m.profile);
+  for (const auto& is : probed)
+    if (const auto speed = has_host_rates(is) ? known.prior.ask(is) : std::nullopt)
+      return probed_reference{is, *speed};
+  return std::nullopt;
+}
+
+/// By the machines' words on what such steps rest on.
+void widen_by_prior(expected_there& out, const other_machines& others) {
+  if (others.by_prior.empty()) return;
+  const double half = gpu::predict::machines_differ + others.prior_half;
+  out.step.least_s *= std::exp(-half);
+  out.step.most_s *= std::exp(half);
+  constexpr size_t told = 4;
+  const auto& all = others.by_prior;
+  const auto shown = std::min(told, all.size());
+  out.rests_on += fmt::format(
+      "; {}{} not probed: beside a machine that was, as predict.prior says (narrower: troupe "
+      "predict probe)",
+      fmt::join(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+      all.size() > shown ? fmt::format(" and {} more", all.size() - shown) : "");
+}
+
 std::string layers_text(const train::stage_split& split) {
   return fmt::format("{}", fmt::join(split.layers, ","));
 }
@@ -257,13 +299,41 @@ result<other_machines> others_of(const std::vector<probed_place>& places,
   return out;
 }
 
-result<other_machines> read_others(const other_files& files, const train::job_plan& plan) {
+filled_machines fill_by_prior(std::vector<hw_machine>& machines, known_by_prior& known) {
+  filled_machines out;
+  const auto reference = reference_of(machines, known);
+  if (!reference) return out;
+  for (auto& m : machines) {
+    auto& is = m.profile;
+    const auto& threads = is.probe_threads ? is.probe_threads
+                          : is.usable_cpus ? is.usable_cpus
+                                           : is.cpus;
+    const bool lacks = !is.gemm_gflop_s && !is.gemm_bf16_gflop_s && !is.adamw_mparam_s;
+    const auto speed = lacks && threads ? known.prior.ask(is) : std::nullopt;
+    if (!speed) continue;
+    const auto slower = gpu::predict::times_as_long(*speed, reference->speed);
+    const double by = *threads / *reference->is.probe_threads / slower.by;
+    for (const auto rate : host_rates)
+      if (const auto& its = reference->is.*rate) is.*rate = by * *its;
+    is.probe_threads = threads;
+    out.names.push_back(m.id);
+    out.half = std::max(out.half, slower.half);
+  }
+  return out;
+}
+
+result<other_machines> read_others(const other_files& files, const train::job_plan& plan,
+                                   std::optional<known_by_prior> known) {
   const auto& file = files.like.empty() ? files.nodes : files.like;
   TROUPE_TRY(machines, io::perf::read_hw_machines(file));
   const auto places = static_cast<size_t>(plan.job.cluster.places());
   const size_t expected = files.like.empty() ? places : 1;
   if (machines.size() != expected) return other_machine_count(file, machines.size(), expected);
-  return others_of(file, machines, plan);
+  const auto filled = known ? fill_by_prior(machines, *known) : filled_machines{};
+  TROUPE_TRY(out, others_of(file, machines, plan));
+  out.by_prior = filled.names;
+  out.prior_half = filled.half;
+  return out;
 }
 
 expected_there expect_there(const train::job_plan& plan,
@@ -277,6 +347,7 @@ expected_there expect_there(const train::job_plan& plan,
     carry_over(out, *here, *here_s);
   else
     widen_roofline(out, plan);
+  widen_by_prior(out, others);
   note_threads(out, others);
   if (!out.outside.empty()) out.step.most_s *= outside_by;  // OTH-2
   add_split(out, plan, others, out.step.step_s / roofline_s);
@@ -339,6 +410,7 @@ nlohmann::ordered_json there_json(const train::job_plan& plan, const other_machi
   if (e.network_s) out["network_s"] = *e.network_s;
   out["rests_on"] = e.rests_on;
   out["outside"] = e.outside;
+  if (!others.by_prior.empty()) out["by_prior"] = others.by_prior;
   out["machines"] = nlohmann::ordered_json::array();
   for (size_t n = 0; n < others.nodes.size(); ++n) {
     const auto& w = others.can.machines[others.can.of_node[n]];

@@ -7,11 +7,15 @@
 // machine was probed, too: then both rooflines carry over what was seen. Otherwise the interval is
 // wide. Both are chosen widths (gpu/predict/roofline.hpp).
 //
+// A machine that was not probed has the rates of one that was, this one or another of the file, by
+// what a prior says of both (predict.prior, gpu/predict/speed_prior.hpp); its interval counts, too.
+//
 // Pure but for read_others().
 //
 // Invariants
-//   OTH-1  No number that a profile lacks is guessed: it is named, with the command that measures
-//     it. A network card's is left out, and that is said.
+//   OTH-1  No number that a profile lacks is guessed, but by a prior that the job names, which is
+//     said: it is named, with the command that measures it. A network card's is left out, and that
+//     is said.
 //   OTH-2  What is outside of what was measured is named, and the interval is wider.
 #pragma once
 
@@ -28,6 +32,7 @@
 #include "actors/train/memory_estimate.hpp"
 #include "apps/expected_step.hpp"
 #include "apps/past_steps.hpp"
+#include "gpu/predict/speed_prior.hpp"
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/perf/hw_rows.hpp"
@@ -56,10 +61,26 @@ struct other_machines {
   std::vector<io::perf::hw_machine> nodes;  ///< in the order of the job's nodes
   job_machines can;                         ///< a machine a node
   std::vector<uint64_t> worker_bytes;       ///< of each node; 0: not known
+  std::vector<std::string> by_prior = {};   ///< nodes whose rates a prior tells
+  double prior_half = 0;  ///< of its 95 % interval of their logarithms, the widest
 };
 
+/// What tells of machines that were not probed, and what this machine was probed to do, if it was.
+struct known_by_prior {
+  gpu::predict::speed_prior prior;
+  std::optional<io::perf::hw_profile> here = {};
+};
+/// Rates of machines that have none, where one of them or this one was probed: their names, and how
+/// wide the interval is that the prior gives.
+struct filled_machines {
+  std::vector<std::string> names;
+  double half = 0;
+};
+filled_machines fill_by_prior(std::vector<io::perf::hw_machine>& machines, known_by_prior& known);
+
 /// Errors: other_machine_count, probes_missing, and those of read_hw_machines.
-result<other_machines> read_others(const other_files& files, const train::job_plan& plan);
+result<other_machines> read_others(const other_files& files, const train::job_plan& plan,
+                                   std::optional<known_by_prior> known = {});
 /// Of machines that were read: one, or one for each node. Errors: the same.
 result<other_machines> others_of(const std::string& file,
                                  const std::vector<io::perf::hw_machine>& machines,

@@ -428,7 +428,14 @@ nlohmann::ordered_json expectation_json(const train::job_plan& plan, const expec
   return out;
 }
 
-/// Errors: usage; those of read_others.
+/// What tells of machines that were not probed. Errors: those of speed_prior::read.
+result<std::optional<known_by_prior>> prior_of(const config::job& job) {
+  if (job.predict.prior.empty()) return std::optional<known_by_prior>();
+  TROUPE_TRY(prior, gpu::predict::speed_prior::read(job.predict.prior));
+  return std::optional(known_by_prior{std::move(prior), predict::kept_probes_here()});
+}
+
+/// Errors: usage; those of read_others and prior_of.
 result<std::optional<other_machines>> others_asked_for(const plan_arguments& a,
                                                        const train::job_plan& plan) {
   if (!a.others.any()) return std::optional<other_machines>();
@@ -437,7 +444,8 @@ result<std::optional<other_machines>> others_asked_for(const plan_arguments& a,
   if (!plan.job.swap.dir.empty())
     return error{errc::usage, "how fast other machines swap is not known: swap.dir is set",
                  "leave out --like and --nodes"};
-  TROUPE_TRY(others, read_others(a.others, plan));
+  TROUPE_TRY(known, prior_of(plan.job));
+  TROUPE_TRY(others, read_others(a.others, plan, std::move(known)));
   return std::optional(std::move(others));
 }
 

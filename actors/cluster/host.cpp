@@ -38,6 +38,7 @@ class machine_host final : public host {
     probing_ = measure_apart(
         [what, found, stop = std::move(stop)]() -> result<double> {
           machine_probing how;
+          how.measures = what.depth != config::probe_depth::off;
           how.full = what.depth == config::probe_depth::full;
           how.patience = defaults::probe_patience;
           how.stop = stop;

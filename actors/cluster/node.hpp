@@ -32,7 +32,8 @@
 //     the host's processors are to compute, no rank swaps and no budget is kept: nothing of the
 //     job computes by then. It is done without probes that fail, or take longer than
 //     defaults::probe_patience, which with NOD-6 is less than its ranks are waited for; from then
-//     on nothing more is begun.
+//     on nothing more is begun. Where a prior is to be asked (predict.prior) it tells what its
+//     machine is without probes, too.
 //
 // Failure policy: the death of one of its actors means what its contract says (on_death): the node
 // ends with that reason, which the coordinator sees, or does without it.

@@ -59,7 +59,9 @@ bool is_to_probe(const node_state& st) {
   const bool on_host =
       job.cluster.device == config::device_kind::host ||
       (job.cluster.device == config::device_kind::automatic && st.options.accelerators.empty());
-  return on_host && job.predict.enabled && job.predict.probe != config::probe_depth::off;
+  // A prior goes by what a machine is: that is told, though nothing is measured.
+  const bool asks = job.predict.probe != config::probe_depth::off || !job.predict.prior.empty();
+  return on_host && job.predict.enabled && asks;
 }
 
 /// A span of its own in traces: what the node's ranks waited for.

@@ -103,7 +103,7 @@ io::perf::probe_key host_probe_key(bool full) {
 }
 
 hw_profile probe_this_machine(const machine_probing& how) {
-  const auto probes = measured_or_kept(how);
+  const auto probes = how.measures ? measured_or_kept(how) : std::nullopt;
   const auto disk = how.folder.empty() ? std::string() : io::perf::device_under(how.folder);
   auto out = io::perf::read_hw_profile({"/", disk});
   if (probes)

@@ -28,6 +28,7 @@
 namespace troupe::cluster {
 
 struct machine_probing {
+  bool measures = true;  ///< false: what the machine is, and nothing of what it does
   bool full = false;
   std::chrono::milliseconds patience{0};  ///< for others that measure this machine
   std::stop_token stop = {};              ///< nothing more is begun

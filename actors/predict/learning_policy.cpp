@@ -8,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "gpu/predict/roofline.hpp"
 #include "io/base/median.hpp"
 #include "io/config/work_shape.hpp"
 
@@ -47,20 +46,6 @@ gpu::predict::step_configuration configuration_of(std::vector<double> features) 
   return {std::move(features), rule_s};
 }
 
-/// Of machines of a kind that are asked, the first of these.
-constexpr size_t siblings_asked = 8;
-/// Equal machines differ by so much (online_policy's prior of a node), 19 of 20.
-constexpr double equals_differ = 1.96 * 0.08;
-
-/// LRN-8: to a machine on which it takes so many times as long; nothing: as it is.
-gpu::predict::step_estimate carried(gpu::predict::step_estimate e, std::optional<double> by) {
-  if (!by) return e;
-  e.seconds *= *by;
-  e.least_s *= *by * std::exp(-gpu::predict::machines_differ);
-  e.most_s *= *by * std::exp(gpu::predict::machines_differ);
-  return e;
-}
-
 }  // namespace
 
 std::string_view feature_name(size_t feature) {
@@ -88,6 +73,7 @@ std::optional<io::perf::machine_print> learning_policy::hear_machine(
   const auto before = node_now(node);
   if (told != machines_.end() && !io::perf::may_be_same(told->second, is)) {
     profiles_.erase(node);
+    priors_.erase(node);
     for (const auto& [rank, at] : places_)
       if (at.node == node) drop_windows_of(rank);  // LRN-2
   }
@@ -153,120 +139,16 @@ size_t learning_policy::nodes() const noexcept {
       std::ranges::count_if(nodes_, [](const auto& known) { return !known.first.name.empty(); }));
 }
 
-void learning_policy::hear_probes(const probed_node& node) {
-  const bool has_room =
-      profiles_.contains(node.node) || profiles_.size() < gpu::predict::known_nodes;
-  if (!has_room) return;  // LRN-3
-  profiles_[node.node] = node.profile;
-  for (const auto& r : node.ranks) {
-    if (r.rank >= ranks_) continue;
-    auto& planned = planned_[r.rank] = r;
-    planned.node = node.node;
-  }
-}
-
-std::optional<double> learning_policy::rate_of(const std::string& node, pipeline_op part) const {
-  const auto known = profiles_.find(node);
-  if (known == profiles_.end()) return std::nullopt;
-  const auto& is = known->second;
-  switch (part) {
-    case pipeline_op::forward:
-    case pipeline_op::backward: {
-      const auto& all =
-          dtype_ == config::compute_dtype::bf16 ? is.gemm_bf16_gflop_s : is.gemm_gflop_s;
-      if (!all || !is.probe_threads) return std::nullopt;
-      return *all / *is.probe_threads;  // threads are a feature of their own
-    }
-    case pipeline_op::update:
-      if (!is.adamw_mparam_s || !is.probe_threads) return std::nullopt;
-      return *is.adamw_mparam_s / *is.probe_threads;
-    case pipeline_op::norm:
-    case pipeline_op::capture:
-      return is.triad_gb_s;
-    default:
-      return std::nullopt;
-  }
-}
-
-std::optional<double> learning_policy::times_as_long(const std::string& node,
-                                                     pipeline_op part) const {
-  const auto model = models_.find(part);
-  const auto rate = rate_of(node, part);
-  if (model == models_.end() || !rate) return std::nullopt;
-  if (model->second.has_seen(number_of(node))) return std::nullopt;  // measured
-  double logarithms = 0;
-  size_t others = 0;
-  for (const auto& [other, number] : nodes_) {
-    const auto its = rate_of(other.name, part);
-    if (!its || !model->second.has_seen(number) || node_now(other.name) != other) continue;
-    logarithms += std::log(*its);
-    ++others;
-  }
-  if (others == 0) return std::nullopt;
-  constexpr double farthest_apart = 1e4;  // no two machines are: a number that is none
-  return std::clamp(std::exp(logarithms / static_cast<double>(others)) / *rate, 1 / farthest_apart,
-                    farthest_apart);
-}
-
-std::optional<gpu::predict::step_estimate> learning_policy::by_kind(
-    const gpu::predict::online_policy& model, const gpu::predict::step_configuration& configuration,
-    const std::string& node) const {
-  const auto is = node_now(node);
-  if (!is.machine.is_known() || model.has_seen(number_of(node))) return std::nullopt;
-  gpu::predict::step_estimate out;
-  double logarithms = 0, least = 1, most = 1;
-  size_t asked = 0;
-  for (const auto& [other, number] : nodes_) {
-    if (asked == siblings_asked) break;
-    const bool is_like = !other.name.empty() && other.machine.kind == is.machine.kind;
-    if (!is_like || !model.has_seen(number)) continue;
-    const auto said = model.ask(configuration, number);
-    if (!said || !*said) continue;
-    const auto& e = **said;
-    logarithms += std::log(e.seconds);
-    least = std::min(least, e.least_s / e.seconds);
-    most = std::max(most, e.most_s / e.seconds);
-    out.configurations = e.configurations;
-    out.outside = e.outside;
-    ++asked;
-  }
-  if (asked == 0) return std::nullopt;
-  const auto n = static_cast<double>(asked);
-  const double apart = std::exp(equals_differ * std::sqrt(1 + 1 / n));
-  out.seconds = std::exp(logarithms / n);
-  out.least_s = out.seconds * least / apart;
-  out.most_s = out.seconds * most * apart;
-  return out;
-}
-
 result<std::optional<expected_part>> learning_policy::expected_of(
     pipeline_op part, const gpu::predict::online_policy& model,
     const gpu::predict::step_configuration& configuration, const std::string& node) const {
   if (const auto like = by_kind(model, configuration, node))
-    return std::optional(expected_part{part, *like, false, true});
+    return std::optional(expected_part{part, *like, false, true, false});
   TROUPE_TRY(said, model.ask(configuration, number_of(node)));
   if (!said) return std::optional<expected_part>{};
   const auto by = times_as_long(node, part);
-  return std::optional(expected_part{part, carried(*said, by), by.has_value(), false});
-}
-
-std::optional<gpu::predict::step_estimate> learning_policy::by_roofline(
-    const learned_rank& planned, const train::step_part& part, const place& at) const {
-  if (!(part.busy_ms > 0) || planned.threads == 0 || planned.layers == 0) return std::nullopt;
-  double seconds = part.busy_ms / 1e3;
-  if (at.node != planned.node) {
-    const auto there = rate_of(at.node, part.kind), here = rate_of(planned.node, part.kind);
-    if (!there || !here) return std::nullopt;
-    seconds *= *here / *there;
-  }
-  seconds *= static_cast<double>(planned.threads) / std::max<uint32_t>(at.threads, 1);
-  seconds *= static_cast<double>(std::max<uint32_t>(at.layers, 1)) / planned.layers;
-  if (!std::isfinite(seconds)) return std::nullopt;
-  gpu::predict::step_estimate out;
-  out.seconds = gpu::predict::roofline_usual * seconds;
-  out.least_s = gpu::predict::roofline_least * seconds;
-  out.most_s = gpu::predict::roofline_most * seconds;
-  return out;
+  const bool by_prior = by && by->by_prior;
+  return std::optional(expected_part{part, carried(*said, by), by && !by_prior, false, by_prior});
 }
 
 std::optional<expected_part> learning_policy::learned_of(const train::step_part& part,
@@ -276,30 +158,6 @@ std::optional<expected_part> learning_policy::learned_of(const train::step_part&
   const auto said =
       expected_of(part.kind, model->second, configuration_of(features_of(at, part.work)), at.node);
   return said ? *said : std::nullopt;
-}
-
-std::optional<gpu::predict::step_estimate> learning_policy::probed_of(uint32_t rank,
-                                                                      pipeline_op part,
-                                                                      const place& at) const {
-  const auto planned = planned_.find(rank);
-  if (planned == planned_.end()) return std::nullopt;
-  const auto& parts = planned->second.parts;
-  const auto of_part = std::ranges::find(parts, part, &train::step_part::kind);
-  return of_part == parts.end() ? std::nullopt : by_roofline(planned->second, *of_part, at);
-}
-
-void learning_policy::add_by_probes(uint32_t rank, const place& at, expected_rank& out) const {
-  const auto planned = planned_.find(rank);
-  if (planned == planned_.end()) return;
-  for (const auto& part : planned->second.parts) {
-    if (std::ranges::find(out.parts, part.kind, &expected_part::part) != out.parts.end()) continue;
-    const auto learned = learned_of(part, at);
-    if (learned && !learned->time.outside)
-      out.parts.push_back(*learned);
-    else if (const auto said = by_roofline(planned->second, part, at))
-      out.parts.push_back({part.kind, *said, true});
-  }
-  std::ranges::sort(out.parts, {}, &expected_part::part);
 }
 
 /// LRN-2.
@@ -640,11 +498,14 @@ result<expected_rank> learning_policy::ask(const asked_rank& question) const {
 }
 
 result<expected_rank> learning_policy::ask_on(const io::perf::hw_profile& machine,
-                                              asked_rank question) {
+                                              asked_rank question,
+                                              std::optional<gpu::predict::machine_speed> prior) {
   question.node = no_node;
   profiles_[question.node] = machine;
+  if (prior) priors_[question.node] = *prior;
   auto out = ask(question);
   profiles_.erase(question.node);
+  priors_.erase(question.node);
   if (out) out->node.clear();
   return out;
 }

@@ -32,7 +32,9 @@
 //   LRN-8  What was measured outranks what was probed. Of a part without a model yet a roofline of
 //     the probes is expected, with a wide interval that says so; of a node that the part's model
 //     has not seen, what the others take by the ratio of its machine's rate to theirs. Nothing is
-//     learned from either, and nobody is suspected by a roofline, nor by what others take.
+//     learned from either, and nobody is suspected by a roofline, nor by what others take. Where a
+//     machine was not probed, a prior's estimates (gpu/predict/speed_prior.hpp) stand for both
+//     rates, with its interval: what was probed of both outranks it, part by part.
 //   LRN-9  A node is a name on a machine: what was learned of other hardware under its name is not
 //     held against it, nor taken for its own. It begins anew, which is said once; of parts that it
 //     was not measured at yet what machines of its kind take is expected, no wider than those
@@ -56,6 +58,8 @@
 #include <vector>
 
 #include "gpu/predict/online_policy.hpp"
+#include "gpu/predict/roofline.hpp"
+#include "gpu/predict/speed_prior.hpp"
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
@@ -140,6 +144,7 @@ struct expected_part {
   gpu::predict::step_estimate time;
   bool by_probes = false;  ///< no such step was measured there (LRN-8)
   bool by_kind = false;    ///< the same, by machines like this one (LRN-9)
+  bool by_prior = false;   ///< the same, by a prior: it was not probed, or others were not
 };
 
 /// What a node's machine was probed to do, and what its ranks' parts take by that alone: busy_ms.
@@ -148,6 +153,7 @@ struct probed_node {
   io::perf::hw_profile profile;
   std::vector<learned_rank> ranks;
   std::string host = {};  ///< of nodes that share a machine the same; empty: not known
+  std::optional<gpu::predict::machine_speed> prior = {};  ///< what a prior says of it
 };
 
 struct expected_rank {
@@ -191,8 +197,9 @@ class learning_policy {
   /// node, too.
   void hear_probes(const probed_node& node);
   /// By the last fit, as if the rank were on a node of such a machine, which no steps were made on
-  /// (LRN-8). Errors: rank_not_seen.
-  result<expected_rank> ask_on(const io::perf::hw_profile& machine, asked_rank question);
+  /// (LRN-8). `prior`: what a prior says of it. Errors: rank_not_seen.
+  result<expected_rank> ask_on(const io::perf::hw_profile& machine, asked_rank question,
+                               std::optional<gpu::predict::machine_speed> prior = {});
 
   /// What earlier jobs have kept: each time is one sample. What is not of such parts and numbers as
   /// this release has is left out: how many.
@@ -285,14 +292,27 @@ class learning_policy {
 
   /// What a machine does of a part, in whatever unit; nothing: no probe says it (LRN-8).
   std::optional<double> rate_of(const std::string& node, train::pipeline_op part) const;
+  /// What a node takes for what another one does, by their machines.
+  struct carried_by {
+    double by = 1;
+    double half = gpu::predict::machines_differ;  ///< of its logarithm, either way
+    bool by_prior = false;
+  };
+  /// By their probes; where these do not say it, by a prior. Nothing: neither does.
+  std::optional<carried_by> carries(const std::string& from, const std::string& to,
+                                    train::pipeline_op part) const;
   /// Times as long as on the nodes that the model has seen; nothing where it has seen this one, or
   /// that is not known.
-  std::optional<double> times_as_long(const std::string& node, train::pipeline_op part) const;
-  /// By a rank's roofline; nothing where there is none of the part, or the place differs in what no
-  /// probe says.
-  std::optional<gpu::predict::step_estimate> by_roofline(const learned_rank& planned,
-                                                         const train::step_part& part,
-                                                         const place& at) const;
+  std::optional<carried_by> times_as_long(const std::string& node, train::pipeline_op part) const;
+  static gpu::predict::step_estimate carried(gpu::predict::step_estimate e,
+                                             const std::optional<carried_by>& by);
+  /// By a rank's roofline; nothing where there is none of the part, or the place differs in what
+  /// neither a probe nor a prior says.
+  std::optional<expected_part> by_roofline(const learned_rank& planned,
+                                           const train::step_part& part, const place& at) const;
+  /// The rank whose roofline its parts go by: its own, or, where its machine was not probed, that
+  /// of the one whose layers are nearest to its own in number. Null: nobody was probed.
+  const learned_rank* roofline_of(uint32_t rank) const;
   /// By the part's model, where there is one.
   std::optional<expected_part> learned_of(const train::step_part& part, const place& at) const;
   /// By the probes of the machine there, whatever was learned.
@@ -358,6 +378,7 @@ class learning_policy {
   std::map<std::string, io::perf::machine_print> recalled_machines_;  ///< of the newest times
   bool machines_changed_ = true;                          ///< since what all together are was noted
   std::map<std::string, io::perf::hw_profile> profiles_;  ///< by node
+  std::map<std::string, gpu::predict::machine_speed> priors_;  ///< by node, of those in profiles_
   std::map<uint32_t, learned_rank> planned_;              ///< as they were probed
   config::compute_dtype dtype_ = config::compute_dtype::f32;
   std::vector<suspected_part> told_;

@@ -2,10 +2,12 @@
 #include "actors/predict/predictor.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,6 +64,21 @@ size_t count_as_recorded(size_t here) {
   return static_cast<size_t>(
              std::max<int64_t>(1, log->read_clock(static_cast<int64_t>(here) + 1))) -
          1;
+}
+
+/// What its prior says of a machine. PRD-10: a replay has no model, and reads what was said then.
+std::optional<gpu::predict::machine_speed> prior_of(predictor_state& st,
+                                                    const io::perf::hw_profile& machine) {
+  if (!st.has_prior) return std::nullopt;
+  const auto said = st.prior ? st.prior->ask(machine) : std::nullopt;
+  auto* log = detail::current_log;
+  if (log == nullptr) return said;
+  const auto read = [log](double here) {
+    return std::bit_cast<double>(log->read_clock(std::bit_cast<int64_t>(here)));
+  };
+  const auto is = said.value_or(gpu::predict::machine_speed{-1, 0});
+  const gpu::predict::machine_speed then{read(is.a_thread), read(1 + is.half) - 1};
+  return then.a_thread > 0 ? std::optional(then) : std::nullopt;
 }
 
 /// What it did since `begin_ns`, a span of its own in traces; what it took, in seconds.
@@ -207,6 +224,7 @@ std::unique_ptr<fbs::ExpectedTimeT> to_message(const expected_part& e) {
   auto out = to_message(train::facts_of(e.part).name, e.time);
   out->by_probes = e.by_probes;
   out->by_kind = e.by_kind;
+  out->by_prior = e.by_prior;
   return out;
 }
 
@@ -265,8 +283,10 @@ caf::result<msg<fbs::Prediction>> expect(predictor_pointer self, const msg<fbs::
   auto& policy = self->state.policy;
   const auto begin_ns = now_ns(*self);
   const asked_rank asked{m->rank(), node_name(m->node()), m->layers(), m->threads()};
-  const auto said =
-      m->profile() != nullptr ? policy.ask_on(profile_in(*m->profile()), asked) : policy.ask(asked);
+  const auto on = [&](const io::perf::hw_profile& machine) {
+    return policy.ask_on(machine, asked, prior_of(self->state, machine));
+  };
+  const auto said = m->profile() != nullptr ? on(profile_in(*m->profile())) : policy.ask(asked);
   note_span(self, span_name, begin_ns, m->rank());
   if (!said) return to_caf(said.error());
   return make_msg<fbs::Prediction>(context_of(*self, m.header()), [&](fbs::PredictionT& out) {
@@ -318,7 +338,8 @@ void hear_profile(predictor_pointer self, const msg<fbs::HwProfile>& m) {
     return note_rejection(reject::forbidden, m.type(),
                           "a machine's profile of another than the coordinator");
   auto& st = self->state;
-  probed_node node{node_name(m->node()), profile_in(*m.get()), {}, std::string(text_of(m->host()))};
+  probed_node node{
+      node_name(m->node()), profile_in(*m.get()), {}, std::string(text_of(m->host())), {}};
   const auto machine = print_in(*m.get());
   const auto was = st.policy.hear_machine(node.node, machine);
   if (was && st.says) st.says(renewed_text(node.node, *was, machine));
@@ -329,6 +350,7 @@ void hear_profile(predictor_pointer self, const msg<fbs::HwProfile>& m) {
     for (const auto* r : *m->ranks())
       node.ranks.push_back(
           {r->rank(), node.node, r->layers(), r->threads(), train::parts_of(r->parts())});
+  node.prior = prior_of(st, node.profile);
   st.policy.hear_probes(node);
   st.limits.hear_probes(node);
 }
@@ -368,6 +390,8 @@ predictor_actor::behavior_type predictor(predictor_pointer self, predictor_optio
   st.monitor = std::move(options.monitor);
   st.profiled = std::move(options.profiled);
   st.says = std::move(options.says);
+  st.prior = std::move(options.prior);
+  st.has_prior = !options.job.predict.prior.empty();
   st.store_is_usual = options.job.predict.store.empty();
   st.keep_in_ns = ns_of(defaults::predictor_keeps);
   st.keep_ns = now_ns(*self) + st.keep_in_ns;

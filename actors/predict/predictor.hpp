@@ -24,9 +24,9 @@
 //     those who send and get them. That the gateway knows, which passes every view on; it is read
 //     from the registry, when a step is heard.
 //   PRD-10  What it reads beside its messages is in a recording of it: the times that it began
-//     with, and, as readings, who is the run, whether somebody watches, whether the head ends, and
-//     how many lines of a node that it forgot its file has lost, which others add to, too. With
-//     these a replay does the same (actors/replay/factories.cpp).
+//     with, and, as readings, who is the run, whether somebody watches, whether the head ends, what
+//     its prior says of a machine, and how many lines of a node that it forgot its file has lost,
+//     which others add to, too. With these a replay does the same (actors/replay/factories.cpp).
 //
 // Failure policy: done without. Training goes on, and nothing is expected any more.
 #pragma once
@@ -45,6 +45,7 @@
 #include "actors/predict/kept_times.hpp"
 #include "actors/predict/learning_policy.hpp"
 #include "actors/predict/probed_limit_policy.hpp"
+#include "gpu/predict/speed_prior.hpp"
 #include "io/base/model_config.hpp"
 #include "io/config/job.hpp"
 #include "io/perf/hw_profile.hpp"
@@ -74,6 +75,8 @@ struct predictor_options {
   /// Told a sentence for a person, on the actor's thread.
   std::function<void(const std::string&)> says = {};
   model_config model = {};  ///< what the job's model is
+  /// Of predict.prior, read already; none: it names none, or this is a replay (PRD-10).
+  std::shared_ptr<gpu::predict::speed_prior> prior = {};
 };
 
 /// In the job's output, where it names no other file.
@@ -101,6 +104,8 @@ struct predictor_state {
   double fit_s = 0;      ///< of the last fit
   std::function<void(const told_profile&)> profiled = {};
   std::function<void(const std::string&)> says = {};
+  std::shared_ptr<gpu::predict::speed_prior> prior = {};
+  bool has_prior = false;                 ///< the job names one
   std::shared_ptr<kept_times> kept = {};  ///< none: nothing is kept
   bool store_is_usual = false;  ///< no person named it
   std::string store_problem = {};  ///< since it was read

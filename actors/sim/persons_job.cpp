@@ -96,6 +96,7 @@ constexpr auto fates = std::to_array<key_fate>({
     {"timeouts.", ""},
     {"predict.store", "what is learned of simulated steps is not kept"},
     {"predict.probe", "simulated machines are not probed"},
+    {"predict.prior", "simulated machines have no hardware that a prior could be asked by"},
     {"predict.", ""},
     {"recovery.on_spike", no_weights},
     {"recovery.spike_steps_back", no_weights},

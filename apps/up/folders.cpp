@@ -17,6 +17,7 @@
 #include "apps/report/log_lines.hpp"
 #include "apps/talk.hpp"
 #include "apps/up/incident_folders.hpp"
+#include "gpu/predict/speed_prior.hpp"
 #include "io/checkpoint/export.hpp"
 #include "io/disk/storage.hpp"
 #include "io/file.hpp"
@@ -126,6 +127,18 @@ std::optional<error> check_store(const config::job& job) {
   return why;
 }
 
+/// A file that is read, not written: whether it is a model that can be asked.
+std::optional<error> check_prior(const config::job& job) {
+  if (job.predict.prior.empty()) return std::nullopt;
+  const auto prior = gpu::predict::speed_prior::read(job.predict.prior);
+  if (prior) return std::nullopt;
+  auto why = prior.error();
+  why.code = errc::bad_config;
+  if (why.hint.empty())
+    why.hint = "name a model that `troupe predict train` wrote, or leave it out";
+  return why;
+}
+
 /// Where the model goes at the end; and it must not be where it comes from.
 std::optional<error> check_model(const config::job& job) {
   if (!job.checkpoint.export_model) return std::nullopt;
@@ -186,6 +199,7 @@ std::vector<folder_finding> check_folders(const config::job& job) {
   std::vector<folder_finding> out;
   if (auto why = check_output(job)) out.push_back({"job.output", *why});
   if (auto why = check_store(job)) out.push_back({"predict.store", *why});
+  if (auto why = check_prior(job)) out.push_back({"predict.prior", *why});
   if (auto why = check_model(job)) out.push_back({"job.output", *why});
   if (auto why = check_tier(job.checkpoint.dir)) out.push_back({"checkpoint.dir", *why});
   if (auto why = check_tier(job.checkpoint.second.dir))

@@ -4,6 +4,7 @@
 //                           data.json, model/ (the export), black boxes, power.jsonl*,
 //                           power.incarnation, part-times.jsonl and what that is put aside as
 //   predict.store           the same as part-times.jsonl, where it is named
+//   predict.prior           nothing: a model that is read, if it can be
 //   checkpoint.dir          step-N, latest
 //   checkpoint.second.dir   step-N
 //

@@ -313,6 +313,7 @@ troupe::predict::predictor_options predictor_of(const launch& l, std::stop_token
   out.profiled = expect_by_profiles(l.plan, std::move(outcome));
   out.says = [](const std::string& text) { say(text); };
   out.model = l.plan.model;
+  out.prior = read_prior(job);
   return out;
 }
 

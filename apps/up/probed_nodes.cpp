@@ -89,4 +89,12 @@ std::function<void(const troupe::predict::told_profile&)> expect_by_profiles(
   };
 }
 
+std::shared_ptr<gpu::predict::speed_prior> read_prior(const config::job& job) {
+  if (job.predict.prior.empty()) return nullptr;
+  auto prior = gpu::predict::speed_prior::read(job.predict.prior);
+  if (prior) return std::make_shared<gpu::predict::speed_prior>(std::move(*prior));
+  say("warning: done without predict.prior: " + render(prior.error()));
+  return nullptr;
+}
+
 }  // namespace troupe::apps

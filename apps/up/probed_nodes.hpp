@@ -47,4 +47,8 @@ std::function<void(const troupe::predict::told_profile&)> expect_by_profiles(
     const train::job_plan& plan, std::shared_ptr<run_outcome> outcome,
     const io::fact_store& store = {});
 
+/// What predict.prior names, which was looked at when the job's folders were (check_folders): what
+/// has become of it since costs the prior alone, and is said. None: the job names none.
+std::shared_ptr<gpu::predict::speed_prior> read_prior(const config::job& job);
+
 }  // namespace troupe::apps

@@ -467,6 +467,7 @@ struct health_section {
 struct predict_section {
   bool enabled = true;           ///< what steps take is learned while they are made
   std::string store = {};  ///< file in which that is kept; empty: part-times.jsonl in job.output
+  std::string prior = {};  ///< a model file: how quick machines are; empty: probes alone say it
   int64_t suspect_percent = 10;  ///< that a part of a rank's step takes longer; 0: none is named
   int64_t quiet_steps = 32;      ///< of an epoch, that make what is normal
   probe_depth probe = probe_depth::quick;  ///< of each machine, before the first steps on it

@@ -578,6 +578,10 @@ constinit const property rows[] = {
         "predict.store",
         "File in which what parts of steps took is kept for later starts, and for jobs that name "
         "the same one; empty = part-times.jsonl in job.output"),
+    key<&job::predict, &predict_section::prior>(
+        "predict.prior",
+        "Model file (.tpm) that `troupe predict train` made of machines: by it machines that were "
+        "not probed are expected to be as quick beside others; empty = probes alone say that"),
     key<&job::predict, &predict_section::suspect_percent>(
         "predict.suspect_percent",
         "Percent that a part of a rank's step (forward, update, ...) must take longer than it did "

@@ -53,6 +53,7 @@ struct node_with_probes : scripted_node {
     job.cluster.dead_after_ms = 1000;
     job.health.checkup_at_join = false;
     job.predict.probe = depth;
+    job.predict.prior = prior;
     job.cluster.device = device;
     if (!swap_dir.empty()) job.swap.dir = {swap_dir};
     job.power.budget_w = budget_w;
@@ -68,7 +69,7 @@ struct node_with_probes : scripted_node {
   }
   config::probe_depth depth = config::probe_depth::quick;
   config::device_kind device = config::device_kind::host;
-  std::string swap_dir;
+  std::string swap_dir, prior;
   double budget_w = 0;
 };
 
@@ -162,6 +163,11 @@ TEST_CASE("NOD-12: nothing is probed where no job wants it, or GPUs compute") {
   };
   CHECK(is_probed([](auto&) {}));
   CHECK_FALSE(is_probed([](auto& f) { f.depth = config::probe_depth::off; }));
+  const auto with_prior = [](auto& f) {  // it tells what it is, and measures nothing
+    f.depth = config::probe_depth::off;
+    f.prior = "fleet.tpm";
+  };
+  CHECK(is_probed(with_prior));
   CHECK_FALSE(is_probed([](auto& f) { f.options.probes = false; }));
   CHECK_FALSE(is_probed([](auto& f) { f.swap_dir = "/drive"; }));
   CHECK_FALSE(is_probed([](auto& f) { f.budget_w = 100; }));

@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/up/probed_nodes.hpp"
+#include "gpu/predict/fit.hpp"
+#include "gpu/predict/speed_prior.hpp"
 #include "tests/apps/plan_of_text.hpp"
 #include "tests/errors.hpp"
 
@@ -292,4 +295,85 @@ TEST_CASE("PBN-1: what probes let expect is kept for the summary, where nothing 
   told_all(known);
   CHECK(known->summary.expected->step == 250);
   CHECK_FALSE(known->summary.expected->by_probes);
+}
+
+namespace {
+
+/// A model of machines whose score is the same by a thread and a MHz.
+gpu::predict::speed_prior prior_of_clocks() {
+  using enum io::perf::feature_kind;
+  io::perf::perf_table t{"fleet",
+                         {{"cpus", "cpu", "1", log_number}, {"base_mhz", "cpu", "MHz", log_number}},
+                         {"tokens_per_s"},
+                         {}};
+  for (int i = 0; i < 60; ++i) {
+    io::perf::perf_row r;
+    r.id = "r" + std::to_string(100 + i);
+    r.cpu_model = "model" + std::to_string(i % 12);
+    const double cpus = 2 + i % 30, mhz = 2000 + 100 * (i * 7 % 20);
+    r.numbers = {cpus, mhz};
+    r.words = {"", ""};
+    r.labels = {cpus * mhz};
+    t.rows.push_back(std::move(r));
+  }
+  gpu::predict::row_list rows;
+  for (const auto& r : t.rows) rows.push_back(&r);
+  gpu::predict::fit_options options;
+  options.kind = "trunk";
+  auto model = gpu::predict::fit_predictor(t, rows, {}, options);
+  REQUIRE_MESSAGE(model, (model ? "" : render(model.error())));
+  auto prior = gpu::predict::speed_prior::of(std::move(*model), "fleet.tpm");
+  REQUIRE_MESSAGE(prior, (prior ? "" : render(prior.error())));
+  return std::move(*prior);
+}
+
+/// What it is, and nothing of what it does.
+hw_machine unprobed_machine(const std::string& id, double cpus, double mhz) {
+  hw_machine out{id, {}};
+  out.profile.cpus = out.profile.usable_cpus = cpus;
+  out.profile.base_mhz = mhz;
+  out.profile.mem_gib = 64;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("OTH-1: a machine that was not probed has the rates of one that was, as a prior says") {
+  auto probed = unprobed_machine("a", 4, 2400);
+  probed.profile.probe_threads = 4;
+  probed.profile.gemm_gflop_s = 100;
+  probed.profile.adamw_mparam_s = 1000;
+  std::vector<hw_machine> machines{probed, unprobed_machine("b", 8, 3600)};
+  apps::known_by_prior known{prior_of_clocks(), {}};
+  const auto filled = apps::fill_by_prior(machines, known);
+  CHECK(filled.names == std::vector<std::string>{"b"});
+  CHECK(machines[0].profile == probed.profile);  // what was measured stays
+  CHECK(machines[1].profile.probe_threads == 8);
+  CHECK(*machines[1].profile.gemm_gflop_s == doctest::Approx(2 * 1.5 * 100).epsilon(0.05));
+  CHECK(*machines[1].profile.adamw_mparam_s == doctest::Approx(2 * 1.5 * 1000).epsilon(0.05));
+  CHECK_FALSE(machines[1].profile.gemm_bf16_gflop_s);  // nobody measured that
+  // Beside this machine, where nothing of the file was probed; of none nothing is made up.
+  std::vector<hw_machine> alone{unprobed_machine("b", 8, 3600)}, same = alone;
+  CHECK(apps::fill_by_prior(alone, known).names.empty());
+  CHECK(is_error(apps::others_of("f.csv", alone, plan_for_others()), apps::probes_missing, "b"));
+  known.here = probed.profile;
+  CHECK(apps::fill_by_prior(same, known).names.size() == 1);
+  CHECK(same[0].profile.gemm_gflop_s == machines[1].profile.gemm_gflop_s);
+}
+
+TEST_CASE("OTH-1: what a prior tells is said, and its interval is the wider one") {
+  const auto plan = plan_for_others({"model.hidden=1024", "train.seq_len=512"});
+  const auto machine = probed_machine("node1", 100);
+  auto others = others_for(plan, {machine});
+  const auto stages = train::plan_stages(plan);
+  const auto by_probes = apps::expect_there(plan, stages, others, {});
+  others.by_prior = {"node1"};
+  others.prior_half = 0.2;
+  const auto by_prior = apps::expect_there(plan, stages, others, {});
+  CHECK(by_prior.step.step_s == by_probes.step.step_s);
+  CHECK(by_prior.step.most_s == doctest::Approx(std::exp(0.5) * by_probes.step.most_s));
+  CHECK(by_prior.step.least_s == doctest::Approx(std::exp(-0.5) * by_probes.step.least_s));
+  CHECK(by_prior.rests_on.find("node1 not probed") != std::string::npos);
+  CHECK(apps::there_json(plan, others, by_prior)["by_prior"][0] == "node1");
+  CHECK_FALSE(apps::there_json(plan, others_for(plan, {machine}), by_probes).contains("by_prior"));
 }

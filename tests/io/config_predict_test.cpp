@@ -21,6 +21,7 @@ TEST_CASE("predict: what no file says is learned, kept with the job, and suspect
   const auto p = job_of_text(predicted_job_text, {}).predict;
   CHECK(p.enabled);
   CHECK(p.store.empty());
+  CHECK(p.prior.empty());
   CHECK(p.suspect_percent == 10);
   CHECK(p.quiet_steps == 32);
   CHECK(p.probe == config::probe_depth::quick);
@@ -28,16 +29,18 @@ TEST_CASE("predict: what no file says is learned, kept with the job, and suspect
 }
 
 TEST_CASE("predict: each key is its member, from a file and from a command line, and read again") {
-  const auto by_file = job_of_text(predicted_job_text +
-                                       "[predict]\nenabled = false\nstore = \"times.jsonl\"\n"
-                                       "suspect_percent = 25\nquiet_steps = 8\nprobe = \"full\"\n"
-                                       "memory = 64\n",
-                                   {});
-  const auto by_sets =
-      job_of_text(predicted_job_text, {"predict.enabled=false", "predict.store=times.jsonl",
-                                       "predict.suspect_percent=25", "predict.quiet_steps=8",
-                                       "predict.probe=full", "predict.memory=64"});
-  const config::predict_section said{false, "times.jsonl", 25, 8, config::probe_depth::full, 64};
+  const auto by_file = job_of_text(
+      predicted_job_text +
+          "[predict]\nenabled = false\nstore = \"times.jsonl\"\n"
+          "prior = \"fleet.tpm\"\nsuspect_percent = 25\nquiet_steps = 8\nprobe = \"full\"\n"
+          "memory = 64\n",
+      {});
+  const auto by_sets = job_of_text(
+      predicted_job_text, {"predict.enabled=false", "predict.store=times.jsonl",
+                           "predict.prior=fleet.tpm", "predict.suspect_percent=25",
+                           "predict.quiet_steps=8", "predict.probe=full", "predict.memory=64"});
+  const config::predict_section said{
+      false, "times.jsonl", "fleet.tpm", 25, 8, config::probe_depth::full, 64};
   CHECK((by_file.predict == said));
   CHECK((by_sets.predict == said));
   const auto again = config::parse(config::to_toml(by_file), "text");

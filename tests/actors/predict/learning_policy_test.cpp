@@ -1,6 +1,7 @@
 // What is learned of a job's steps, and what is not (LRN-1 to LRN-3).
 #include "actors/predict/learning_policy.hpp"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -576,4 +577,66 @@ TEST_CASE("LRN-8: a machine that is new to the job is expected by its own probes
   const auto learned = forward_on("c");
   CHECK_FALSE(learned.by_probes);
   CHECK(learned.time.seconds == doctest::Approx(0.030).epsilon(0.1));
+}
+
+TEST_CASE("LRN-8: of machines that were not probed a prior says how quick they are, more widely") {
+  learned_job f;
+  const auto hear = [&](const std::string& node, double speed, std::vector<uint32_t> ranks) {
+    probed_node is{node, {}, {}};
+    is.prior = gpu::predict::machine_speed{speed, 0.2};
+    for (const auto rank : ranks) is.ranks.push_back({rank, node, 4, 2, {}});
+    f.policy.hear_probes(is);
+  };
+  auto a = node_of("a", 40, {0});
+  a.prior = gpu::predict::machine_speed{6, 0.2};
+  f.policy.hear_probes(a);
+  hear("b", 3, {1});
+  hear("c", 12, {});
+  const auto own = f.expected({0});
+  CHECK(own.parts.at(0).by_probes);
+  CHECK_FALSE(own.parts.at(0).by_prior);
+  const auto slow = f.expected({1});  // half as quick by the prior as the one that was probed
+  CHECK(slow.node == "b");
+  REQUIRE(slow.parts.size() == 1);
+  CHECK(slow.parts[0].by_prior);
+  CHECK_FALSE(slow.parts[0].by_probes);
+  CHECK(slow.parts[0].time.seconds == doctest::Approx(2 * own.parts[0].time.seconds));
+  CHECK(slow.parts[0].time.most_s / slow.parts[0].time.seconds >
+        own.parts[0].time.most_s / own.parts[0].time.seconds * std::exp(0.2));
+  CHECK(slow.parts[0].time.least_s / slow.parts[0].time.seconds <
+        own.parts[0].time.least_s / own.parts[0].time.seconds * std::exp(-0.2));
+  // Its own probes outrank the prior,
+  f.policy.hear_probes(node_of("b", 40, {1}));
+  CHECK(f.expected({1}).parts.at(0).by_probes);
+  CHECK_FALSE(f.expected({1}).parts.at(0).by_prior);
+  // and measured steps both: of a node that has none the prior says what those of others are there.
+  f.make_steps(3 + 8 * 8);
+  CHECK_FALSE(f.expected({1}).parts.at(0).by_probes);
+  hear("a", 6, {0});
+  hear("b", 6, {1});
+  const auto usual = f.expected({0, "unknown"}).parts.at(0).time.seconds;
+  const auto quick = f.expected({0, "c"}).parts.at(0);
+  CHECK(quick.by_prior);
+  CHECK(quick.time.seconds == doctest::Approx(usual / 2));
+  const auto there = f.policy.ask_on({}, {0}, gpu::predict::machine_speed{12, 0.2});
+  REQUIRE(there);
+  CHECK(there->parts.at(0).by_prior);
+  CHECK(there->parts.at(0).time.seconds == doctest::Approx(usual / 2));
+  CHECK_FALSE(f.policy.ask_on({}, {0})->parts.at(0).by_prior);  // nothing was kept of that machine
+}
+
+TEST_CASE("LRN-8: a prior knows no links, and nothing is suspected by it") {
+  learned_job f;
+  for (auto& r : f.step.ranks) r.parts.push_back({pipeline_op::all_reduce, 5, 0, 128});
+  for (int i = 0; i < 3 + 8 * 8; ++i) f.policy.hear(f.step);
+  while (f.policy.fit_due()) f.policy.fit();
+  for (const auto* node : {"a", "b", "c"}) {
+    probed_node is{node, {}, {}};
+    is.prior = gpu::predict::machine_speed{*node == 'c' ? 1.0 : 4.0, 0.2};
+    f.policy.hear_probes(is);
+  }
+  const auto there = f.expected({0, "c"});
+  REQUIRE(there.parts.size() == 3);
+  for (const auto& p : there.parts) CHECK(p.by_prior == (p.part != pipeline_op::all_reduce));
+  CHECK(f.policy.take_suspects().empty());
 }
