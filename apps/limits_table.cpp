@@ -48,6 +48,8 @@
 #include "apps/up/incident_folders.hpp"
 #include "apps/up/launcher_line.hpp"
 #include "gpu/collective/pair_links.hpp"
+#include "gpu/controls/agent_message.hpp"
+#include "gpu/controls/agent_server.hpp"
 #include "gpu/predict/fit.hpp"
 #include "io/base/printable.hpp"
 #include "io/checkpoint/copy_frame.hpp"
@@ -128,6 +130,14 @@ constexpr limit_row rows[] = {
      gpu::pair_listener::most_strangers, "connections", "the oldest gives way",
      "gpu/collective/pair_links.hpp", "most_strangers",
      "COM-6: a thousand strangers at the ports of a group change no bit and end nothing"},
+    {"connections", "connections to the socket of a machine's agent",
+     gpu::controls::most_agent_clients, "connections", "one more is told so, and closed",
+     "gpu/controls/agent_server.hpp", "most_agent_clients",
+     "AGS-2: agent server: one more than are served is told so, and another has the place"},
+    {"connections", "a message there", gpu::controls::most_agent_message_bytes, "bytes",
+     "the connection is closed, and what it asked for is let go", "gpu/controls/agent_message.hpp",
+     "most_agent_message_bytes",
+     "AGM-1: agent message: lengths are bounded, and every cut and bit of one verifies or not"},
     {"connections", "receives that a rank announces before anything is sent to it", 65536,
      "receives", "the group ends, and says so", "gpu/collective/tensor_links.cpp", "most_ready",
      "limits: a rank that announces more receives than anybody sends ends its group"},

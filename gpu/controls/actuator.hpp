@@ -54,6 +54,11 @@ class actuator {
   /// Undoes what it has changed, as far as that can be; else the record of it stays.
   virtual void end() noexcept = 0;
   virtual actuator_facts facts() const = 0;
+  /// Whether what sets for it is gone, so that it sets nothing any more (agent_actuator.hpp): from
+  /// then on operations are to be held back. Waits for nothing.
+  virtual bool has_gone() const { return false; }
+  /// Who sets for it; empty: this process.
+  virtual std::string set_by() const { return {}; }
 
   /// Whether set_clock() does something: it governs the clocks of what its rank alone computes on.
   virtual bool sets_clocks() const { return false; }

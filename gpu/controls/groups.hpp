@@ -56,6 +56,10 @@ struct control_place {
   /// How long another launch may have a device: longer than a process may take to end in order, so
   /// that what a head has lost keeps nobody of the one that goes on for it (seat.hpp).
   std::chrono::milliseconds seat_patience{6000};
+  /// Where the agent of the machine is asked for what this process may not set; empty: nowhere.
+  std::filesystem::path agent_socket = {};
+  /// How long each of its answers may take: a driver sets some devices meanwhile.
+  std::chrono::milliseconds agent_patience{5000};
 };
 
 /// While it is kept nobody else who asks for the same group changes what is below it, in this

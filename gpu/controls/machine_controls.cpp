@@ -2,6 +2,7 @@
 #include "gpu/controls/machine_controls.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -115,11 +116,46 @@ status machine_controls::set(int pace_of_1024, bool* is_any_set) {
   status first;
   if (over_) return first;
   for (auto& d : devices_) {
-    auto done = set_one(d, pace_of_1024);
+    d.granted = pace_of_1024;
+    auto done = set_one(d, std::min(pace_of_1024, d.wished));  // MCT-6
     if (is_any_set && done) *is_any_set = true;
     if (!done && first) first = std::move(done);
   }
   return first;
+}
+
+const machine_controls::held_device* machine_controls::find(const setting_target& target) const {
+  const auto found = std::ranges::find_if(devices_, [&](const held_device& d) {
+    const auto& first = d.ways.front();
+    return is_of_gpu(first.kind) == is_of_gpu(target.kind) && first.gpu == target.gpu;
+  });
+  return found == devices_.end() ? nullptr : &*found;
+}
+
+result<actuator_facts> machine_controls::facts_of(const setting_target& target) const {
+  std::lock_guard lock(mutex_);
+  const auto* d = over_ ? nullptr : find(target);
+  const auto word = to_string(target.kind);
+  if (!d) return setting_not_held(word, "nothing of that device");
+  if (!d->governor || !d->governor->governs())
+    return setting_governed(word, "the agent has not got the device, either");
+  if (d->by.kind != target.kind) return setting_not_held(word, to_string(d->by.kind));
+  return d->governor->facts();
+}
+
+/// MCT-6. Before a pace of all was said that of an agent before holds on.
+status machine_controls::wish(const setting_target& target, int pace_of_1024) {
+  std::lock_guard lock(mutex_);
+  const auto word = to_string(target.kind);
+  const auto* found = over_ ? nullptr : find(target);
+  if (!found) return setting_not_held(word, "nothing of that device");
+  auto& d = devices_[static_cast<size_t>(found - devices_.data())];
+  const int of_all = d.granted    ? *d.granted
+                     : d.governor ? d.governor->adopted_at().value_or(whole_pace)
+                                  : whole_pace;
+  d.wished = pace_of_1024;
+  if (!d.governor) return setting_governed(word, "the agent has not got the device, either");
+  return set_one(d, std::min(of_all, d.wished));
 }
 
 void machine_controls::stay() noexcept {

@@ -13,10 +13,13 @@
 //   MCT-5  A device that is left at a pace for who holds the machine next (SGV-8) is held by that
 //     word first, wherever it stands among those of the device: another one begins at what was
 //     found. What is held of some devices is held, whatever became of the others.
+//   MCT-6  What a job wishes for a device (agent_server.hpp) makes it slower than the others, and
+//     never faster than all are held at: of both the lower is set.
 #pragma once
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -25,6 +28,7 @@
 #include "gpu/controls/control_record.hpp"
 #include "gpu/controls/groups.hpp"
 #include "gpu/controls/setting_governor.hpp"
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::gpu::controls {
@@ -36,6 +40,10 @@ using device_ways = std::vector<setting_target>;
 /// no_such_setting, also where a word is for GPUs and there is none.
 result<std::vector<device_ways>> devices_of_machine(const control_place& at,
                                                     std::span<const setting_kind> words);
+
+/// The agent does not hold a device by that word: which, and what is so instead.
+inline constexpr error_kind<std::string_view, std::string_view> setting_not_held{
+    "setting_not_held", errc::unavailable, "\"{}\" is not what a device is held by here: {}"};
 
 /// Its calls block for as long as the kernel or a driver works; from any thread.
 class machine_controls {
@@ -53,6 +61,12 @@ class machine_controls {
   int adopted_at() const;
   /// What each is held by, "nvml_clocks"; none twice, and none of a device that somebody else has.
   std::vector<std::string_view> words() const;
+  /// What the device of a target can do, which is held by that word. Errors: setting_governed;
+  /// setting_not_held.
+  result<actuator_facts> facts_of(const setting_target& target) const;
+  /// From now on, until another is said; the whole pace: none. Errors: as facts_of, and as set, of
+  /// that device alone: what could not be set is tried again with the next pace of all. MCT-6
+  status wish(const setting_target& target, int pace_of_1024);
   /// Takes back what was set, as far as that can be; nothing is set afterwards.
   void end() noexcept;
   /// The same of what was not taken over, which stays: who does not come to hold the machine leaves
@@ -71,11 +85,15 @@ class machine_controls {
     setting_target by = {};                           ///< which of them `governor` is
     std::unique_ptr<setting_governor> governor = {};  ///< none: somebody else's
     int held_at = whole_pace;                         ///< MCT-5
+    int wished = whole_pace;                          ///< MCT-6
+    std::optional<int> granted = {};                  ///< none: nobody has said a pace of all yet
   };
   machine_controls(control_place at, control_owner owner)
       : at_(std::move(at)), owner_(std::move(owner)) {}
   device_ways ways_to_take(const held_device& d) const;
   status take(held_device& d) const;
+  /// Null: no such device.
+  const held_device* find(const setting_target& target) const;
   status set_one(held_device& d, int pace_of_1024) const;
   status set_governed(held_device& d, int pace_of_1024) const;
 

@@ -3,6 +3,9 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "gpu/controls/agent_actuator.hpp"
 #include "gpu/controls/setting_governor.hpp"
 #include "gpu/controls/setting_policy.hpp"
 #include "gpu/controls/setting_port.hpp"
@@ -24,8 +27,16 @@ result<std::unique_ptr<actuator>> open_one(const std::string& name, const contro
     TROUPE_TRY(made, thread_quota::make(at, owner, threads));
     return std::unique_ptr<actuator>(std::move(made));
   }
-  TROUPE_TRY(made, setting_governor::make(at, {*kind, of_gpu ? gpu : ""}, owner));
-  return std::unique_ptr<actuator>(std::move(made));
+  const setting_target target{*kind, of_gpu ? gpu : ""};
+  auto made = setting_governor::make(at, target, owner);
+  if (made) return std::unique_ptr<actuator>(std::move(*made));
+  const bool may_ask = made.error().is(setting_refused) || made.error().is(setting_governed);
+  if (at.agent_socket.empty() || !may_ask) return made.error();
+  auto asked = agent_actuator::make(at, target, owner);  // OPA-3
+  if (asked) return std::unique_ptr<actuator>(std::move(*asked));
+  auto both = asked.error().is(setting_governed) ? asked.error() : made.error();
+  both.message = fmt::format("{}; {}", made.error().message, asked.error().message);
+  return both;
 }
 
 }  // namespace

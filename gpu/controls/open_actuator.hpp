@@ -7,6 +7,8 @@
 //     over by none: the next one would work on a machine that stays slow.
 //   OPA-2  A device whose governor is another job, or an agent, is not asked for by another word: a
 //     GPU, or the processors together, of which a clock and a limit would each undo the other's.
+//   OPA-3  A setting that this process may not change, or that somebody else governs, the agent
+//     of the machine is asked for, where one is named (at.agent_socket): it may be who has it.
 #pragma once
 
 #include <memory>

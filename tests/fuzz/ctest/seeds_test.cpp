@@ -28,6 +28,7 @@ int fuzz_actors_row_journal(const uint8_t* data, size_t size);
 int fuzz_actors_row_trace(const uint8_t* data, size_t size);
 int fuzz_actors_train_state(const uint8_t* data, size_t size);
 int fuzz_apps_console_line(const uint8_t* data, size_t size);
+int fuzz_gpu_agent_message(const uint8_t* data, size_t size);
 int fuzz_gpu_control_record(const uint8_t* data, size_t size);
 int fuzz_gpu_pair_proof(const uint8_t* data, size_t size);
 int fuzz_gpu_predict_model(const uint8_t* data, size_t size);
@@ -69,6 +70,7 @@ const fuzzer fuzzers[] = {{"actors_budget_inputs", fuzz_actors_budget_inputs, 0}
                           {"actors_row_trace", fuzz_actors_row_trace, 0},
                           {"actors_train_state", fuzz_actors_train_state, 0},
                           {"apps_console_line", fuzz_apps_console_line, 0},
+                          {"gpu_agent_message", fuzz_gpu_agent_message, 0},
                           {"gpu_control_record", fuzz_gpu_control_record, 0},
                           {"gpu_pair_proof", fuzz_gpu_pair_proof},
                           {"gpu_predict_model", fuzz_gpu_predict_model, 0},

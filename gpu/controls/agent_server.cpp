@@ -1,0 +1,323 @@
+// Polls, reads, sets and answers; see agent_server.hpp.
+#include "gpu/controls/agent_server.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <iterator>
+#include <list>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "gpu/controls/agent_desk_policy.hpp"
+#include "gpu/controls/setting_governor.hpp"
+#include "gpu/controls/setting_policy.hpp"
+#include "gpu/controls/setting_port.hpp"
+
+namespace troupe::gpu::controls {
+
+namespace {
+
+agent_outcome outcome_of(const error& e) {
+  if (e.is(setting_governed)) return agent_outcome::governed;
+  if (e.is(setting_held_lower)) return agent_outcome::held_lower;
+  return e.is(setting_not_held) ? agent_outcome::refused : agent_outcome::failed;
+}
+
+void put_reason(agent_answer& into, const error& e) {
+  into.outcome = outcome_of(e);
+  into.why = e.message;
+}
+
+std::string shown(const agent_desk_policy::tenant& t) {
+  return fmt::format("{} of launch {:016x}, by user {}", t.job, t.launch, t.uid);
+}
+
+}  // namespace
+
+std::string_view to_string(agent_event::type what) {
+  switch (what) {
+    case agent_event::type::taken:
+      return "agent_taken";
+    case agent_event::type::set:
+      return "agent_set";
+    case agent_event::type::let_go:
+      return "agent_let_go";
+    case agent_event::type::refused:
+      return "agent_refused";
+  }
+  return "";
+}
+
+/// What the thread does, and nobody else.
+class agent_server::work {
+ public:
+  work(agent_server_options options, std::shared_ptr<machine_controls> controls,
+       io::local_listener listener, int bell)
+      : options_(std::move(options)),
+        controls_(std::move(controls)),
+        listener_(std::move(listener)),
+        bell_(bell) {}
+
+  /// Until the bell.
+  void serve() {
+    while (turn()) continue;
+    while (!clients_.empty()) drop(clients_.begin(), "");  // AGS-1
+  }
+
+ private:
+  using agent_clock = std::chrono::steady_clock;
+
+  /// A connection, and where it is with its message.
+  struct agent_client {
+    uint64_t number = 0;
+    io::unique_fd fd;
+    io::socket_peer peer = {};
+    std::optional<setting_target> target = {};  ///< it has said which
+    control_owner owner = {};
+    int pace_of_1024 = whole_pace;
+    std::array<std::byte, most_agent_message_bytes> in{};
+    size_t read = 0;  ///< of it
+    std::vector<std::byte> out = {};
+    size_t sent = 0;                                     ///< of it
+    agent_clock::time_point since = agent_clock::now();  ///< AGS-2: of what has to go on
+
+    bool is_answered() const { return sent == out.size(); }
+    bool may_be_silent() const { return target && read == 0 && is_answered(); }
+  };
+  using place = std::list<agent_client>::iterator;
+
+  bool turn() {
+    std::vector<pollfd> at{{bell_, POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
+    for (const auto& c : clients_)
+      at.push_back({c.fd.get(), static_cast<short>(c.is_answered() ? POLLIN : POLLOUT), 0});
+    if (::poll(at.data(), at.size(), wait_ms()) < 0 && errno != EINTR) return false;
+    if (at[0].revents != 0) return false;
+    size_t i = 2;
+    for (auto c = clients_.begin(); c != clients_.end();) {
+      const auto here = c++;
+      const auto seen = at[i++].revents;
+      if (seen != 0)
+        go_on(here);
+      else if (!here->may_be_silent() && agent_clock::now() - here->since >= options_.patience)
+        drop(here, "it took too long");  // AGS-2
+    }
+    if (at[1].revents != 0) welcome();
+    return true;
+  }
+
+  /// Until the next one that may not be silent has had its time.
+  int wait_ms() const {
+    using std::chrono::milliseconds;
+    std::optional<agent_clock::time_point> next;
+    for (const auto& c : clients_)
+      if (!c.may_be_silent() && (!next || c.since + options_.patience < *next))
+        next = c.since + options_.patience;
+    if (!next) return -1;
+    const auto left = std::chrono::ceil<milliseconds>(*next - agent_clock::now());
+    return static_cast<int>(std::max<int64_t>(0, left.count()));
+  }
+
+  void welcome() {
+    agent_client c;
+    c.fd = listener_.accept();
+    if (!c.fd) return;
+    const auto peer = io::peer_of(c.fd.get());
+    if (!peer) return;
+    c.peer = *peer;
+    c.number = ++numbers_;
+    if (clients_.size() < most_agent_clients) {
+      clients_.push_back(std::move(c));
+      return;
+    }
+    agent_answer full{0, agent_outcome::refused, "", options_.agent, {}};
+    full.why = fmt::format("{} are served already", most_agent_clients);
+    const auto bytes = to_bytes(full);
+    static_cast<void>(::send(c.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+    tell(agent_event::type::refused, c, full.why);
+  }
+
+  void go_on(place c) {
+    const auto done = c->is_answered() ? read_some(*c) : send_some(*c);
+    if (!done) return drop(c, done.error().message);
+    if (c->read < 4) return;
+    const auto bytes = agent_message_bytes(std::span(c->in).first(c->read));
+    if (!bytes) return drop(c, bytes.error().message);
+    if (c->read < bytes->value_or(c->read + 1)) return;
+    const auto request = parse_agent_request(std::span(c->in).first(c->read));
+    if (!request) return drop(c, request.error().message);
+    c->read = 0;
+    c->since = agent_clock::now();
+    auto answer = answer_to(*c, *request);
+    answer.sequence = request->sequence;
+    answer.agent = options_.agent;
+    c->out = to_bytes(answer);
+    c->sent = 0;
+    if (const auto sent = send_some(*c); !sent) drop(c, sent.error().message);
+  }
+
+  /// Never more than one message (AGS-3), and its prefix first.
+  static status read_some(agent_client& c) {
+    size_t wanted = 4;
+    if (c.read >= wanted) {
+      TROUPE_TRY(bytes, agent_message_bytes(std::span(c.in).first(c.read)));
+      wanted = bytes.value_or(wanted);
+    }
+    const auto got = ::recv(c.fd.get(), c.in.data() + c.read, wanted - c.read, MSG_DONTWAIT);
+    if (got == 0) return error{errc::none, ""};  // it has gone
+    if (got < 0)
+      return errno == EAGAIN || errno == EINTR ? status{} : status{error{errc::none, ""}};
+    if (c.read == 0 && c.target) c.since = agent_clock::now();
+    c.read += static_cast<size_t>(got);
+    return {};
+  }
+
+  static status send_some(agent_client& c) {
+    const auto left = std::span(c.out).subspan(c.sent);
+    const auto sent = ::send(c.fd.get(), left.data(), left.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0)
+      return errno == EAGAIN || errno == EINTR ? status{} : status{error{errc::none, ""}};
+    c.sent += static_cast<size_t>(sent);
+    return {};
+  }
+
+  agent_answer answer_to(agent_client& c, const agent_request& r) {
+    switch (r.verb) {
+      case agent_verb::take:
+        return take(c, r);
+      case agent_verb::set:
+        return set(c, r.pace_of_1024);
+      case agent_verb::facts:
+        return with_facts(c, {});
+      case agent_verb::let_go:
+        let_go(c);
+        return {};
+    }
+    return {};
+  }
+
+  agent_answer take(agent_client& c, const agent_request& r) {
+    agent_answer out;
+    const bool is_another = c.target.has_value();
+    c.owner = r.owner;
+    const auto facts = controls_->facts_of(r.target);
+    if (is_another) {
+      out.outcome = agent_outcome::refused;
+      out.why = "this connection has a device already";
+    } else if (!facts) {
+      put_reason(out, facts.error());
+    } else if (const auto has = desk_.take(c.number, device_of(r.target),
+                                           {r.owner.job, r.owner.launch, c.peer.uid})) {
+      out.outcome = agent_outcome::governed;
+      out.why = shown(*has);
+    } else {
+      c.target = r.target;
+      out.facts = *facts;
+      tell(agent_event::type::taken, c, "");
+      return out;
+    }
+    tell_refusal(c, r.target, out.why);
+    return out;
+  }
+
+  agent_answer set(agent_client& c, int pace_of_1024) {
+    agent_answer out;
+    if (!desk_.set(c.number, pace_of_1024)) {
+      out.outcome = agent_outcome::refused;
+      out.why = "no device was taken";
+      return out;
+    }
+    const bool is_new = std::exchange(c.pace_of_1024, pace_of_1024) != pace_of_1024;
+    const auto done = controls_->wish(*c.target, desk_.wish_of(device_of(*c.target)));
+    if (!done) put_reason(out, done.error());
+    if (is_new) tell(agent_event::type::set, c, done ? "" : done.error().message);
+    return with_facts(c, std::move(out));
+  }
+
+  agent_answer with_facts(const agent_client& c, agent_answer out) const {
+    if (!c.target) {
+      out.outcome = agent_outcome::refused;
+      out.why = "no device was taken";
+    } else if (const auto facts = controls_->facts_of(*c.target)) {
+      out.facts = *facts;
+    }
+    return out;
+  }
+
+  /// AGS-1. What a device does not take now is tried with the next pace of all.
+  void let_go(agent_client& c) {
+    const auto device = desk_.let_go(c.number);
+    if (!device) return;
+    const auto done = controls_->wish(*c.target, desk_.wish_of(*device));
+    c.pace_of_1024 = whole_pace;
+    tell(agent_event::type::let_go, c, done ? "" : done.error().message);
+    c.target.reset();
+  }
+
+  /// `why`: empty: it has gone by itself.
+  void drop(place c, const std::string& why) {
+    if (!why.empty()) tell(agent_event::type::refused, *c, why);
+    let_go(*c);
+    clients_.erase(c);
+  }
+
+  /// The same of a rank that asks again and again is told once.
+  void tell_refusal(const agent_client& c, const setting_target& target, const std::string& why) {
+    auto about = fmt::format("{} {} {}", c.number, device_of(target), why);
+    if (about == refused_) return;
+    refused_ = std::move(about);
+    tell(agent_event::type::refused, c, why);
+  }
+
+  void tell(agent_event::type what, const agent_client& c, const std::string& why) const {
+    if (!options_.tell) return;
+    agent_event e;
+    e.what = what;
+    e.peer = c.peer;
+    e.owner = c.owner;
+    if (c.target) e.word = to_string(c.target->kind);
+    if (c.target) e.gpu = c.target->gpu;
+    e.pace_of_1024 = c.pace_of_1024;
+    e.why = why;
+    options_.tell(e);
+  }
+
+  const agent_server_options options_;
+  const std::shared_ptr<machine_controls> controls_;
+  const io::local_listener listener_;
+  const int bell_;
+  agent_desk_policy desk_;
+  std::list<agent_client> clients_;  ///< most_agent_clients at most
+  uint64_t numbers_ = 0;
+  std::string refused_;
+};
+
+agent_server::agent_server(std::unique_ptr<work> of, io::unique_fd bell)
+    : bell_(std::move(bell)), work_(std::move(of)), thread_([this] { work_->serve(); }) {}
+
+agent_server::~agent_server() {
+  const uint64_t ring = 1;
+  while (::write(bell_.get(), &ring, sizeof ring) < 0 && errno == EINTR) continue;
+  thread_.join();
+}
+
+result<std::unique_ptr<agent_server>> agent_server::start(
+    agent_server_options options, std::shared_ptr<machine_controls> controls) {
+  io::unique_fd bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell) return error::system("make the bell of an agent's socket", errno);
+  TROUPE_TRY(listener, io::local_listener::make(options.socket, options.group));
+  auto does = std::make_unique<work>(std::move(options), std::move(controls), std::move(listener),
+                                     bell.get());
+  return std::unique_ptr<agent_server>(new agent_server(std::move(does), std::move(bell)));
+}
+
+}  // namespace troupe::gpu::controls

@@ -1,0 +1,364 @@
+// The agent of a made machine sets devices for ranks of jobs without the right: for one job at a
+// time, never faster than all are held at, and for nobody who is gone.
+#include "gpu/controls/agent_server.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "gpu/controls/agent_actuator.hpp"
+#include "gpu/controls/open_actuator.hpp"
+#include "gpu/controls/seat.hpp"
+#include "tests/gpu/controls/made_devices.hpp"
+
+using namespace troupe;
+using namespace troupe::gpu::controls;
+using namespace troupe::gpu::controls::made;
+using namespace std::chrono_literals;
+
+namespace {
+
+using event_type = agent_event::type;
+
+/// What the server tells, from its thread.
+class heard_events {
+ public:
+  void hear(const agent_event& e) {
+    std::lock_guard lock(mutex_);
+    all_.push_back(e);
+    told_.notify_all();
+  }
+  /// The first of a kind, which is about to come: within a minute, whatever the machine does.
+  agent_event await(event_type what) {
+    std::unique_lock lock(mutex_);
+    const auto of_kind = [&](const agent_event& e) { return e.what == what; };
+    const bool came = told_.wait_for(
+        lock, 60s, [&] { return std::find_if(all_.begin(), all_.end(), of_kind) != all_.end(); });
+    REQUIRE(came);
+    return *std::find_if(all_.begin(), all_.end(), of_kind);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable told_;
+  std::vector<agent_event> all_;
+};
+
+struct served_machine {
+  made_devices m;
+  heard_events heard;
+  std::shared_ptr<machine_controls> controls;
+  std::unique_ptr<agent_server> server;
+
+  explicit served_machine(std::chrono::milliseconds patience = 1h, bool lies = false) {
+    m.at.patience = m.at.seat_patience = 1ms;
+    m.files->lies = lies;
+    auto made = machine_controls::make(m.at, {{{setting_kind::cpufreq, ""}}}, {"rack7", 0, 7});
+    REQUIRE_MESSAGE(made, (made ? "" : render(made.error())));
+    controls = std::move(*made);
+    agent_server_options options;
+    options.socket = socket();
+    options.agent = "rack7";
+    options.patience = patience;
+    options.tell = [this](const agent_event& e) { heard.hear(e); };
+    auto started = agent_server::start(std::move(options), controls);
+    REQUIRE_MESSAGE(started, (started ? "" : render(started.error())));
+    server = std::move(*started);
+  }
+  ~served_machine() { server.reset(); }
+  served_machine(const served_machine&) = delete;
+  served_machine& operator=(const served_machine&) = delete;
+
+  std::filesystem::path socket() const { return m.folder / "agent.sock"; }
+  /// That of a process which may set nothing.
+  control_place of_job() const {
+    control_place at;
+    at.agent_socket = socket();
+    at.agent_patience = 60s;
+    at.seat_patience = 1ms;
+    return at;
+  }
+  result<chosen_actuator> open(const std::vector<std::string>& words, int64_t rank = 0,
+                               uint64_t launch = 1) const {
+    return open_actuator(words, of_job(), {"tiny", rank, launch}, std::vector{11}, "");
+  }
+  std::unique_ptr<actuator> control(int64_t rank = 0, uint64_t launch = 1) const {
+    auto made = open({"cpufreq"}, rank, launch);
+    REQUIRE_MESSAGE(made, (made ? "" : render(made.error())));
+    REQUIRE(made->control);
+    return std::move(made->control);
+  }
+  std::string clock() const { return m.values(setting_kind::cpufreq)["policy1"]; }
+};
+
+/// One that speaks as it likes.
+class asker {
+ public:
+  explicit asker(const served_machine& at) {
+    auto made = io::connect_local(at.socket(), soon());
+    REQUIRE_MESSAGE(made, (made ? "" : render(made.error())));
+    fd_ = std::move(*made);
+  }
+  /// Who was let go meanwhile hears that when he waits for an answer.
+  void send(std::span<const std::byte> bytes) const {
+    static_cast<void>(io::send_local(fd_.get(), bytes, soon()));
+  }
+  agent_answer ask(agent_verb verb, int pace = whole_pace) const {
+    agent_request r;
+    r.sequence = 1;
+    r.verb = verb;
+    r.target = {setting_kind::cpufreq, ""};
+    r.owner = {"tiny", 0, 1};
+    r.pace_of_1024 = pace;
+    send(to_bytes(r));
+    return answer();
+  }
+  agent_answer answer() const {
+    std::vector<std::byte> in(4);
+    REQUIRE(io::receive_local(fd_.get(), in, soon()));
+    in.resize(agent_message_bytes(in)->value());
+    REQUIRE(io::receive_local(fd_.get(), std::span(in).subspan(4), soon()));
+    auto read = parse_agent_answer(in);
+    REQUIRE(read);
+    return *read;
+  }
+  /// Which it does: nothing else is to come.
+  bool is_hung_up_on() const {
+    std::vector<std::byte> in(1);
+    const auto got = io::receive_local(fd_.get(), in, soon());
+    return !got && got.error().code != errc::timeout;
+  }
+
+ private:
+  static io::socket_deadline soon() { return std::chrono::steady_clock::now() + 60s; }
+  io::unique_fd fd_;
+};
+
+const std::string found = "3000000\n", half = "1500000\n";  // a quarter of the pace
+
+}  // namespace
+
+TEST_CASE("OPA-3: agent server: a rank without the right has its pace set, until it lets go") {
+  served_machine at;
+  auto chosen = at.open({"cpufreq", "pace"});
+  REQUIRE(chosen);
+  REQUIRE(chosen->control);
+  auto& control = *chosen->control;
+  CHECK(control.set_by().find("rack7") != std::string::npos);
+  REQUIRE(control.set(256));
+  CHECK(at.clock() == half);
+  const auto facts = control.facts();
+  CHECK(facts.name == "cpufreq");
+  CHECK(facts.saves_energy);
+  CHECK(facts.least > 0);
+  CHECK(facts.p99_ns);
+  CHECK_FALSE(control.sets_clocks());
+  CHECK_FALSE(control.has_gone());
+  CHECK(at.heard.await(event_type::taken).owner.job == "tiny");
+  const auto set = at.heard.await(event_type::set);
+  CHECK(set.pace_of_1024 == 256);
+  CHECK(set.word == "cpufreq");
+  CHECK(set.peer == io::socket_peer{::getpid(), ::getuid(), ::getgid()});  // AGS-4
+  control.end();
+  CHECK(at.clock() == found);
+  CHECK(control.set(256));  // it has ended
+  CHECK(at.clock() == found);
+  CHECK_FALSE(control.has_gone());
+}
+
+TEST_CASE("MCT-6: agent server: of what all are held at and a job's wish the lower is set") {
+  served_machine at;
+  const auto control = at.control();
+  REQUIRE(at.controls->set(256));
+  CHECK(at.clock() == half);
+  REQUIRE(control->set(512));
+  CHECK(at.clock() == half);
+  REQUIRE(at.controls->set(whole_pace));
+  const auto of_job = at.clock();
+  CHECK(of_job != found);
+  CHECK(of_job != half);
+  CHECK(at.controls->held_at() == 512);
+  REQUIRE(at.controls->set(256));
+  REQUIRE(control->set(whole_pace));
+  CHECK(at.clock() == half);
+  REQUIRE(at.controls->set(whole_pace));
+  CHECK(at.clock() == found);
+}
+
+TEST_CASE("AGD-1: agent server: another job is told who has the device, and has it after that") {
+  served_machine at;
+  auto control = at.control();
+  const auto another = at.open({"cpufreq", "rapl"}, 0, 2);
+  REQUIRE_FALSE(another);
+  CHECK(another.error().is(setting_governed));
+  CHECK(is_not_offered(another.error()));
+  const auto pauses = at.open({"cpufreq", "pace"}, 0, 2);
+  REQUIRE(pauses);
+  CHECK_FALSE(pauses->control);
+  control.reset();
+  CHECK(at.control(0, 2)->set(256));
+}
+
+TEST_CASE("AGD-2: agent server: of the ranks of a job on a device the slowest counts") {
+  served_machine at;
+  const auto first = at.control(0), second = at.control(1);
+  REQUIRE(first->set(256));
+  REQUIRE(second->set(whole_pace));
+  CHECK(at.clock() == half);
+  REQUIRE(first->set(whole_pace));
+  CHECK(at.clock() == found);
+}
+
+TEST_CASE("AGS-1: agent server: a rank that is gone without a word has no wish any more") {
+  served_machine at;
+  {
+    const asker rank(at);
+    CHECK(rank.ask(agent_verb::take).outcome == agent_outcome::done);
+    CHECK(rank.ask(agent_verb::set, 256).outcome == agent_outcome::done);
+    CHECK(at.clock() == half);
+  }
+  CHECK(at.heard.await(event_type::let_go).owner.job == "tiny");
+  CHECK(at.clock() == found);
+  CHECK(at.control(0, 2)->set(256));
+}
+
+TEST_CASE("AGS-1: agent server: what cannot be understood is told, let go, and sets nothing") {
+  served_machine at;
+  const auto control = at.control();
+  REQUIRE(control->set(256));
+  for (const size_t bytes : {4, 40, 4000}) {
+    const asker stranger(at);
+    stranger.send(std::vector<std::byte>(bytes, std::byte{0xff}));
+    CHECK(stranger.is_hung_up_on());
+  }
+  const auto told = at.heard.await(event_type::refused);
+  CHECK(told.owner.job.empty());
+  CHECK(told.peer.pid == ::getpid());
+  CHECK_FALSE(told.why.empty());
+  {
+    const asker rank(at);
+    CHECK(rank.ask(agent_verb::set, 128).outcome == agent_outcome::refused);  // none is taken
+    CHECK(rank.ask(agent_verb::facts).outcome == agent_outcome::refused);
+    CHECK(rank.ask(agent_verb::let_go).outcome == agent_outcome::done);
+  }
+  CHECK(at.clock() == half);
+  CHECK_FALSE(control->has_gone());
+}
+
+TEST_CASE("AGS-2: agent server: one more than are served is told so, and another has the place") {
+  served_machine at;
+  std::list<asker> all;
+  while (all.size() < most_agent_clients) {
+    all.emplace_back(at);
+    CHECK(all.back().ask(agent_verb::let_go).outcome == agent_outcome::done);
+  }
+  const auto refused = at.open({"cpufreq"});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().is(setting_refused));
+  CHECK(is_not_offered(refused.error()));
+  CHECK(at.heard.await(event_type::refused).owner.job.empty());
+  CHECK(all.front().ask(agent_verb::take).outcome == agent_outcome::done);
+  all.pop_front();
+  at.heard.await(event_type::let_go);  // its place is free behind that
+  CHECK(asker(at).ask(agent_verb::take).outcome == agent_outcome::done);
+}
+
+TEST_CASE("AGS-2: agent server: who says nothing, or half a message, is let go") {
+  served_machine at(1ms);
+  const asker silent(at);
+  CHECK(silent.is_hung_up_on());
+  const asker rank(at);
+  agent_request r;
+  r.verb = agent_verb::take;
+  r.target = {setting_kind::cpufreq, ""};
+  r.owner = {"tiny", 0, 1};
+  const auto whole = to_bytes(r);
+  rank.send(std::span(whole).first(whole.size() / 2));
+  CHECK(rank.is_hung_up_on());
+  CHECK(at.clock() == found);
+}
+
+TEST_CASE("AGS-3: agent server: requests that come together are answered one after the other") {
+  served_machine at;
+  const asker rank(at);
+  CHECK(rank.ask(agent_verb::take).outcome == agent_outcome::done);
+  std::vector<std::byte> both;
+  for (const int pace : {512, 256}) {
+    agent_request r;
+    r.sequence = static_cast<uint32_t>(pace);
+    r.verb = agent_verb::set;
+    r.pace_of_1024 = pace;
+    const auto one = to_bytes(r);
+    both.insert(both.end(), one.begin(), one.end());
+  }
+  rank.send(both);
+  CHECK(rank.answer().sequence == 512);
+  CHECK(rank.answer().sequence == 256);
+  CHECK(at.clock() == half);
+  CHECK(rank.ask(agent_verb::take).outcome == agent_outcome::refused);  // it has one
+}
+
+TEST_CASE("AGA-2: agent server: one that ends has let go, and its rank knows that it is gone") {
+  served_machine at;
+  const auto control = at.control();
+  REQUIRE(control->set(256));
+  REQUIRE(at.controls->set(512));
+  at.server.reset();
+  CHECK(at.clock() != half);  // it is all others' again
+  CHECK(at.clock() != found);
+  CHECK(control->has_gone());
+  const auto set = control->set(256);
+  REQUIRE_FALSE(set);
+  CHECK(set.error().is(agent_gone));
+  CHECK(control->has_gone());
+  const auto next = at.open({"cpufreq", "pace"});
+  REQUIRE(next);
+  CHECK_FALSE(next->control);
+  REQUIRE(next->passed.size() == 1);
+  CHECK(at.open({"cpufreq"}).error().is(setting_refused));
+}
+
+TEST_CASE("AGA-1: agent server: a pace that does not read back is not set") {
+  served_machine at(1h, true);
+  const auto control = at.control();
+  const auto set = control->set(256);
+  REQUIRE_FALSE(set);
+  CHECK(set.error().is(agent_failed));
+  CHECK_FALSE(control->has_gone());
+}
+
+TEST_CASE("agent server: what the agent does not hold it sets for nobody") {
+  served_machine at;
+  const auto rapl = at.open({"rapl"});
+  REQUIRE_FALSE(rapl);
+  CHECK(rapl.error().is(setting_refused));
+  CHECK(rapl.error().message.find("cpufreq") != std::string::npos);  // by which it is held
+  const auto second = at.open({"rapl", "cpufreq"});
+  REQUIRE(second);
+  CHECK(second->control);
+}
+
+TEST_CASE("agent server: a device that a job with the right governs is nobody's to ask for") {
+  made_devices m;
+  m.at.patience = m.at.seat_patience = 1ms;
+  const auto of_job = m.governor(setting_kind::cpufreq);
+  auto controls = machine_controls::make(m.at, {{{setting_kind::cpufreq, ""}}}, {"rack7", 0, 7});
+  REQUIRE(controls);
+  CHECK((*controls)->facts_of({setting_kind::cpufreq, ""}).error().is(setting_governed));
+  CHECK((*controls)->wish({setting_kind::cpufreq, ""}, 256).error().is(setting_governed));
+  CHECK((*controls)->facts_of({setting_kind::nvml_clocks, "GPU-0"}).error().is(setting_not_held));
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == found);
+}
