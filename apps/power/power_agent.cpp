@@ -15,6 +15,7 @@
 #include <fmt/ranges.h>
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
+#include <nlohmann/json.hpp>
 
 #include "actors/base/defaults.hpp"
 #include "actors/cluster/host.hpp"
@@ -30,6 +31,7 @@
 #include "apps/up/signals.hpp"
 #include "apps/up/watchdog.hpp"
 #include "apps/voice.hpp"
+#include "gpu/controls/agent_server.hpp"
 #include "gpu/controls/restore.hpp"
 #include "gpu/controls/setting_policy.hpp"
 #include "io/base/text.hpp"
@@ -124,6 +126,68 @@ power::held_machine machine_of_agent(const agent_arguments& a,
     return controls->set(pace.of_1024, &is_any_set);
   };
   return out;
+}
+
+using gpu::controls::agent_event;
+using gpu::controls::agent_server;
+
+/// AGS-4
+std::string who_asks(const agent_event& e) {
+  const auto as = fmt::format("process {} of user {}", e.peer.pid, e.peer.uid);
+  if (e.owner.job.empty()) return as;
+  return fmt::format("rank {} of {} ({})", e.owner.rank, e.owner.job, as);
+}
+
+/// A line of the journal.
+std::string asked_line(const agent_event& e) {
+  nlohmann::ordered_json out{
+      {"event", to_string(e.what)}, {"pid", e.peer.pid}, {"uid", e.peer.uid}, {"gid", e.peer.gid}};
+  if (!e.owner.job.empty()) {
+    out["job"] = e.owner.job;
+    out["rank"] = e.owner.rank;
+    out["launch"] = fmt::format("{:016x}", e.owner.launch);
+  }
+  if (!e.word.empty()) out["control"] = e.word;
+  if (!e.gpu.empty()) out["gpu"] = e.gpu;
+  if (e.what == agent_event::type::set) out["pace_of_1024"] = e.pace_of_1024;
+  if (!e.why.empty()) out["not_set"] = e.why;
+  return out.dump();
+}
+
+/// What a person is told of it; empty: nothing, for it comes with each other pace.
+std::string asked_sentence(const agent_event& e) {
+  const auto device = e.gpu.empty() ? e.word : fmt::format("{} of {}", e.word, e.gpu);
+  switch (e.what) {
+    case agent_event::type::taken:
+      return fmt::format("{} has its pace set here, by {}", who_asks(e), device);
+    case agent_event::type::let_go:
+      return fmt::format("{} has its pace set here no more, by {}{}{}", who_asks(e), device,
+                         e.why.empty() ? "" : ": ", e.why);
+    case agent_event::type::refused:
+      return fmt::format("{} is refused: {}", who_asks(e), e.why);
+    case agent_event::type::set:
+      return e.why.empty() ? "" : fmt::format("{}: {} is not set: {}", who_asks(e), device, e.why);
+  }
+  return "";
+}
+
+/// Where jobs ask; null: nowhere. PGA-4
+result<std::unique_ptr<agent_server>> serve_jobs(const agent_arguments& a,
+                                                 const std::shared_ptr<machine_controls>& controls,
+                                                 const power::pacer_journal::sink& journal) {
+  if (a.socket.empty() || !controls) return std::unique_ptr<agent_server>();
+  gpu::controls::agent_server_options options;
+  options.socket = a.socket;
+  options.group = a.socket_group;
+  options.agent = a.name;
+  options.tell = [name = a.name, journal, told = std::string()](const agent_event& e) mutable {
+    journal(asked_line(e));
+    auto text = asked_sentence(e);
+    if (text.empty() || text == told) return;  // who is refused may come again and again
+    say(fmt::format("{}: {}", name, text));
+    told = std::move(text);
+  };
+  return agent_server::start(std::move(options), controls);
 }
 
 std::string agent_sentence(const agent_arguments& a, const machine_controls* controls) {
@@ -224,6 +288,7 @@ status settle(agent_end how, const std::string& name, machine_controls* controls
 result<int> run_agent(agent_arguments a) {
   if (a.output.empty()) a.output = "power/" + a.name;
   TROUPE_TRY(who, agent_joiner(a));
+  TROUPE_CHECK(check_socket(a));
   TROUPE_CHECK(check_power_parent(who));
   speak_through_outboxes();
   TROUPE_TRY(signals, signal_queue::open());
@@ -235,6 +300,12 @@ result<int> run_agent(agent_arguments a) {
   if (!lock) {
     if (controls) controls->leave();
     return lock.error();
+  }
+  const auto journal = journal_to(lock->folder() / "power.jsonl", a.json);
+  auto server = serve_jobs(a, controls, journal);
+  if (!server) {
+    if (controls) controls->leave();
+    return server.error();
   }
   if (!a.dry_run)  // PGA-2; what stays is told by who needs it
     static_cast<void>(gpu::controls::restore(at, false));
@@ -248,7 +319,7 @@ result<int> run_agent(agent_arguments a) {
   meter.processor_time = [here] { return here->processor_time(); };
   power::pacer_options options;
   options.parent = power_parent_of(who);
-  options.journal = journal_to(lock->folder() / "power.jsonl", a.json);
+  options.journal = journal;
   options.machine = machine;
   options.control = a.control;
   options.held = machine_of_agent(a, controls, goes, *signals);
@@ -262,6 +333,7 @@ result<int> run_agent(agent_arguments a) {
   });
   const auto how = wait_for_agent_end(*signals, gone);
   watch_end(guard, a.name);
+  server->reset();  // PGA-4
   auto ended = settle(how, a.name, controls.get(), *signals, goes);
   if (how == agent_end::by_itself)
     ended = error(errc::bug, fmt::format("the agent {} ended by itself", a.name),
@@ -294,6 +366,17 @@ result<power_joiner> agent_joiner(const agent_arguments& a) {
                  fault->hint};
   out.output = fs::absolute(a.output).lexically_normal().string();
   return out;
+}
+
+status check_socket(const agent_arguments& a) {
+  if (a.socket.empty() && a.socket_group.empty()) return {};
+  if (a.socket.empty())
+    return error{errc::usage, "--socket-group names who may ask, and there is no --socket",
+                 "name one, as --socket /run/troupe/agent.sock"};
+  if (!a.dry_run && !a.control.empty()) return {};
+  return error{errc::usage,
+               "--socket is where jobs have their pace set, and this agent sets nothing",
+               "name what it sets by --control, without --dry-run, or leave --socket out"};
 }
 
 result<std::shared_ptr<machine_controls>> controls_of(const agent_arguments& a,
@@ -341,6 +424,14 @@ void add_agent(shell& sh, command* parent) {
                    "Its static_w in the budget's file: to hold that from the start, before the "
                    "budget is heard; default: once it is")
       ->within(0.0, 1e9);  // as in that file
+  verb->add_option(
+          "--socket", a->socket,
+          "Where jobs without the right have their pace set by it (power.agent_socket), as "
+          "/run/troupe/agent.sock; default: nowhere")
+      ->takes(offered::file);
+  verb->add_option("--socket-group", a->socket_group,
+                   "The group whose members may ask there; default: that of this process")
+      ->takes(offered::nothing_known);
   verb->add_option("--output", a->output, "Its folder; default: power/NAME")
       ->takes(offered::folder);
   verb->add_flag("--dry-run", a->dry_run, "Decide and keep the journal, but set nothing");
@@ -350,8 +441,8 @@ void add_agent(shell& sh, command* parent) {
       "SIGTERM ends it, and what it has set stays for the next one, which goes on from there, as\n"
       "after a death. SIGINT ends it for good: what was found is set again, once the budget\n"
       "counts the machine at its ceiling_w. When the budget is not heard the machine has its\n"
-      "static share. Exit codes: 0, 75 another agent has the folder, 69 or 77 what --control\n"
-      "names cannot be set here, 74 what it set was not taken back.\n\n"
+      "static share. Exit codes: 0, 75 another agent has the folder, or listens at --socket,\n"
+      "69 or 77 what --control names cannot be set here, 74 what it set was not taken back.\n\n"
       "Examples:\n"
       "  troupe power agent --name rack7 --control cpufreq,rapl\n"
       "  troupe power agent --name rack7 --parent 10.0.0.5:7070 --control nvml_clocks \\\n"

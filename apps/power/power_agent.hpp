@@ -15,6 +15,9 @@
 //     it does not hold; one that fails to start leaves it. By hand `troupe power restore` takes it
 //     back. One of whose devices does not answer any more ends all the same, and what is set stays.
 //   PGA-3  One process is the agent of an output folder: it is locked.
+//   PGA-4  What jobs ask for at its socket (gpu/controls/agent_server.hpp) makes devices slower
+//     than the budget lets them be, and never faster, and is let go before anything else as it
+//     ends: what stays is the budget's.
 #pragma once
 
 #include <memory>
@@ -35,12 +38,16 @@ struct agent_arguments {
   std::vector<std::string> control = {};  ///< for each device the first that it offers
   cluster::network_options network = {};
   gpu::power_model model = {};
+  std::string socket = {}, socket_group = {};  ///< where jobs ask, and who may; empty: nowhere
   double static_w = -1;  ///< that the budget's file gives it; -1: the budget says it
   bool dry_run = false, json = false;
 };
 
 /// Who joins. Errors: usage, where the words cannot be meant.
 result<power_joiner> agent_joiner(const agent_arguments& a);
+
+/// Errors: usage, where there is a socket and nothing can be asked for there, or a group alone.
+status check_socket(const agent_arguments& a);
 
 /// What it sets, from now on its own, or as an agent before it has left it; null: nothing (a dry
 /// run). Errors: those of machine_controls::make, with what to do about them here; usage.

@@ -130,7 +130,11 @@ class agent_server::work {
   void welcome() {
     agent_client c;
     c.fd = listener_.accept();
-    if (!c.fd) return;
+    if (!c.fd) {
+      // Short of descriptors whoever waits is there at once again: not as fast as can be.
+      if (errno != EAGAIN) static_cast<void>(::poll(nullptr, 0, 100));
+      return;
+    }
     const auto peer = io::peer_of(c.fd.get());
     if (!peer) return;
     c.peer = *peer;

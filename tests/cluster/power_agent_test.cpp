@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/controls/agent_actuator.hpp"
 #include "io/folder/lock.hpp"
 #include "tests/cluster/constant_watts.hpp"
 #include "tests/cluster/served_row.hpp"
@@ -146,6 +147,48 @@ TEST_CASE("PWR-5: power agent: what a killed agent has set stays, and the next o
   last.signal(SIGINT);
   CHECK(last.wait() == 0);
   CHECK(machine.until_clock(found_khz));
+  row.end();
+}
+
+TEST_CASE("PGA-4: power agent: at its socket a job has its pace set, and no faster than granted") {
+  if (is_metered_here()) return;
+  namespace controls = troupe::gpu::controls;
+  const own_signs signs;
+  const made_machine machine;
+  served_row row(row_of_rack(signs.folder));
+  REQUIRE(until_row_knows());
+  const auto socket = signs.folder / "agent.sock";
+  const std::vector<std::string> listening{"--control", "cpufreq", "--socket", socket.string()};
+  program agent(agent_words(signs.folder, listening));
+  REQUIRE(until_child("rack7", is_leased_rack));
+  CHECK(machine.until_clock(found_khz));
+  controls::control_place at;
+  at.agent_socket = socket;
+  const auto job =
+      controls::agent_actuator::make(at, {controls::setting_kind::cpufreq, ""}, {"tiny", 0, 1});
+  REQUIRE(job);
+  REQUIRE((*job)->set(512));
+  const int of_job = machine.clock();
+  CHECK(of_job < found_khz);
+  CHECK(of_job > least_khz);
+  CHECK(run({"power", "budget", "30"}).code == 0);
+  CHECK(machine.until_clock(least_khz));
+  REQUIRE((*job)->set(controls::whole_pace));
+  CHECK(machine.clock() == least_khz);
+  REQUIRE((*job)->set(512));
+  CHECK(run({"power", "budget", "60"}).code == 0);
+  CHECK(machine.until_clock(of_job));
+  auto another = agent_words(signs.folder, listening);
+  another[9] = (signs.folder / "another").string();  // its output
+  CHECK(run(another).code == 75);                    // somebody listens there
+  CHECK(run(agent_words(signs.folder, {"--socket", socket.string()})).code == 64);
+  agent.signal(SIGTERM);
+  CHECK(agent.wait() == 0);
+  CHECK(text_of(signs.folder / "agent/power.jsonl").find("\"event\":\"agent_set\"") !=
+        std::string::npos);
+  CHECK((*job)->has_gone());
+  CHECK(machine.clock() == found_khz);
+  CHECK_FALSE(fs::exists(socket));
   row.end();
 }
 
