@@ -28,6 +28,7 @@ engine_options options_of(const config::job& job, const model_config& model, con
   if (job.power.is_budgeted())  // a member may do its part at the least pace
     o.group_timeout = o.group_timeout * work_pace::whole / work_pace_policy::least_pace.of_1024;
   o.control = job.power.actuators();
+  o.agent_socket = job.power.agent_socket;
   o.clocks_operations = job.power.slack == config::slack_source::plan;
   o.job = job.job.name;
   o.checkpoint_folder = job.checkpoint.dir;

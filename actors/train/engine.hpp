@@ -107,6 +107,7 @@ struct engine_options {
   /// What may hold its pace (open_actuator.hpp); empty: pauses (op_gate.hpp).
   std::vector<std::string> control = {};
   gpu::controls::control_place controls = {};  ///< where that is
+  std::string agent_socket = {};  ///< who is asked for what may not be set here; empty: nobody
   bool weights_follow = false;  ///< by load() or take_back(): build() makes none
   std::vector<config::drill_spec> drills = {};  ///< that this rank makes (drill_policy.hpp)
   /// Told from other threads whenever saver_facts() may have changed; must not wait.
@@ -163,6 +164,7 @@ struct step_outcome {
   /// From a command to what holds its pace until its effect was seen, as measured last; -1: nothing
   /// was set yet, or nothing holds it.
   int64_t actuation_p50_ns = -1, actuation_p99_ns = -1;
+  bool pauses = false;  ///< what made its device slower is gone: pauses hold its pace from now on
   /// It is not finished: its updates were dropped, since the norm of the gradients asks for others.
   /// update() is called again, with the same numbers, before anything else; what is told then is of
   /// both calls.

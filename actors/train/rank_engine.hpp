@@ -51,6 +51,8 @@
 //     the members are (a group of the host's; of NCCL's nobody knows whom it misses).
 //   ENG-14 Where an actuator holds the pace, the compute stream sets it before the first operation
 //     of a pass does anything, and no operation begins where it cannot be set (PWR-3, PWR-4).
+//     Where the one who sets it is gone (the machine's agent) that is told with the step's end, and
+//     holds up none.
 //   ENG-15 Where operations have clocks of their own, no operation waits for one of them: while the
 //     pace is the whole one, and was set, the compute stream sets nothing. Below it all run at what
 //     the pace leaves them. A clock that cannot be set ends no step.
@@ -198,6 +200,7 @@ class rank_engine : public engine {
   void tell_controls(engine_facts& out) const;
   void set_pace(const op_order& order);
   void note_actuation();
+  bool has_lost_control();
   void note_clock(pipeline_op kind, bool begins);
   void tell_clocks(step_outcome& out);
   void begin_step(const op_order& order);
@@ -337,6 +340,7 @@ class rank_engine : public engine {
   std::atomic<int> pace_in_force_ = 0;        ///< by the compute stream; 0: none was set
   /// Of the actuator, as of the pace set last; -1: it has measured nothing.
   std::atomic<int64_t> actuation_p50_ns_ = -1, actuation_p99_ns_ = -1;
+  std::atomic<bool> told_of_loss_ = false;    ///< of who sets it
   std::unique_ptr<gpu::controls::operation_clocks> clocks_;  ///< null: operations have none
   std::unique_ptr<gpu::stream> files_, compute_, data_;
   std::array<std::unique_ptr<gpu::stream>,

@@ -14,9 +14,11 @@ namespace troupe::train {
 status rank_engine::open_actuator() {
   if (options_.control.empty()) return {};
   const gpu::controls::control_owner owner{options_.job, options_.at.rank, options_.launch};
-  TROUPE_TRY(chosen, gpu::controls::open_actuator(options_.control, options_.controls, owner,
-                                                  compute_->host_threads(),
-                                                  gpu::device_uuid(options_.device)));
+  auto at = options_.controls;
+  at.agent_socket = options_.agent_socket;
+  TROUPE_TRY(chosen,
+             gpu::controls::open_actuator(options_.control, at, owner, compute_->host_threads(),
+                                          gpu::device_uuid(options_.device)));
   actuator_ = std::move(chosen.control);
   controls_passed_ = std::move(chosen.passed);
   if (!options_.clocks_operations || !actuator_ || !actuator_->sets_clocks()) return {};
@@ -42,6 +44,16 @@ void rank_engine::tell_controls(engine_facts& out) const {
   out.notes.push_back(fmt::format("pace by {}: {:.1f} to {:.0f} %, in steps of {:.1f} %; {}",
                                   of.name, 100 * of.least, 100 * of.most, 100 * of.resolution,
                                   of.saves_energy ? "saves energy" : "saves no energy"));
+  if (const auto by = actuator_->set_by(); !by.empty()) out.notes.push_back("set by " + by);
+}
+
+/// ENG-14. Told once.
+bool rank_engine::has_lost_control() {
+  if (!actuator_ || !actuator_->has_gone()) return false;
+  if (!told_of_loss_.exchange(true) && options_.on_notice)
+    options_.on_notice(fmt::format("{} is gone: pace by pauses between operations from now on",
+                                   actuator_->set_by()));
+  return true;
 }
 
 /// On the thread that has just set the pace: who sets a clock meanwhile may keep others waiting.
@@ -62,7 +74,9 @@ void rank_engine::set_pace(const op_order& order) {
   if (!is_set)
     compute_->host_task([this, pace]() -> status {
       const int before = pace_in_force_.exchange(0);
-      TROUPE_CHECK(actuator_->set(pace));
+      const auto set = actuator_->set(pace);
+      if (!set && has_lost_control()) return {};
+      TROUPE_CHECK(set);
       if (before != pace) note_actuation();
       pace_in_force_ = pace;
       return {};
@@ -81,6 +95,7 @@ void rank_engine::note_clock(pipeline_op kind, bool begins) {
 void rank_engine::tell_clocks(step_outcome& out) {
   out.actuation_p50_ns = actuation_p50_ns_;
   out.actuation_p99_ns = actuation_p99_ns_;
+  out.pauses = has_lost_control();
   if (!clocks_) return;
   out.late_clocks = clocks_->take_late();
   out.clocks_failed = clocks_->has_failed();

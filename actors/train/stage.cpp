@@ -234,13 +234,16 @@ void finish(stage_pointer self) {
     f.digest = now.digest;
     f.held = self->state.gate.waited_ns() > 0;
   });
-  ask_for<fbs::StepDone>(
-      self, self->state.worker, m,
-      {worker_path(self), fmt::format("the update of step {}", now.step),
-       paced_patience<worker_actor, fbs::FinishStep>(self, self->state.gate.pace(),
-                                                     self->state.may_brake)},
-      ending_op(self, [self](const msg<fbs::StepDone>& done) { end_of_pass(self, done); }),
-      failing_op(self));
+  ask_for<fbs::StepDone>(self, self->state.worker, m,
+                         {worker_path(self), fmt::format("the update of step {}", now.step),
+                          paced_patience<worker_actor, fbs::FinishStep>(
+                              self, self->state.gate.pace(), self->state.may_brake)},
+                         ending_op(self,
+                                   [self](const msg<fbs::StepDone>& done) {
+                                     if (done->pauses()) self->state.gate.stretches(true);  // STG-5
+                                     end_of_pass(self, done);
+                                   }),
+                         failing_op(self));
 }
 
 /// STG-2: believes what fits the pass, keeps what is early, counts the rest.

@@ -420,6 +420,13 @@ void check_power(builder& b) {
   if (p.takes_slack()) check_slack(b);
   if (const auto wrong = fault_of_control(p.control, job_control_words))
     b.rule(false, {"power.control"}, wrong->what, wrong->hint);
+  constexpr size_t socket_name_bytes = 107;  // of the kernel
+  b.rule(p.agent_socket.empty() ||
+             (p.agent_socket.front() == '/' && p.agent_socket.size() <= socket_name_bytes),
+         {"power.agent_socket"},
+         fmt::format("expected a whole path of at most {} bytes, got {}", socket_name_bytes,
+                     troupe::quoted(p.agent_socket)),
+         "write the one that `troupe power agent --socket` has, as /run/troupe/agent.sock");
   b.rule(p.budget_w == 0 || p.meter_interval_ms > 0, {"power.budget_w", "power.meter_interval_ms"},
          "a budget cannot be kept where no meter is read (meter_interval_ms = 0)",
          "leave power.meter_interval_ms out, or set power.budget_w = 0");

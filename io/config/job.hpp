@@ -488,6 +488,7 @@ struct power_section {
   /// packages, "nvml_clocks" and "nvml_limit" those of GPUs, "pace" holds operations back; empty:
   /// pace.
   std::vector<std::string> control = {};
+  std::string agent_socket;  ///< where the machine's agent is asked for what nobody here may set
   double ramp_w_s = 0;   ///< by how much what they draw may rise a second; 0: at once
   bool dry_run = false;  ///< what the budget would have done is written, and nothing is held back
   std::string textfile;     ///< a file that says what it draws, for Prometheus; empty: none

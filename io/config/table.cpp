@@ -642,6 +642,11 @@ constinit const property rows[] = {
         "processors, and rapl = the power limit of their packages, which need root; nvml_clocks = "
         "the highest clock of each rank's GPU, and nvml_limit = its power limit, which need root. "
         "Empty = pace"),
+    key<&job::power, &power_section::agent_socket>(
+        "power.agent_socket",
+        "The socket of each machine's agent (`troupe power agent --socket`), a whole path: what a "
+        "process of the job may not set itself that one is asked for, by the words of control. "
+        "Empty = nobody is asked"),
     key<&job::power, &power_section::ramp_w_s>(
         "power.ramp_w_s",
         "By how many watts a second what the machines of the job draw together may rise, at a "

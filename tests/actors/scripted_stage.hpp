@@ -181,6 +181,7 @@ struct scripted_stage : troupe::test::actor_fixture {
   void all_done() {
     for (given(); !under_way.empty(); given()) done(word_of(*under_way.front().m));
   }
+  bool loses_control = false;  ///< the worker says so as it ends a pass
   /// The worker ends the pass; returns how it was told to.
   fbs::FinishStepT finish() {
     const auto asked = worker.take<fbs::FinishStep>();
@@ -190,6 +191,7 @@ struct scripted_stage : troupe::test::actor_fixture {
       d.loss_sum = 12;
       d.target_count = 8;
       d.grad_norm = 0.5;
+      d.pauses = loses_control;
       d.parts = to_message(std::vector<step_part>{{pipeline_op::update, 30, 0, 0}});
     });
     return asked.m.unpack();

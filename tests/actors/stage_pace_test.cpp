@@ -192,3 +192,30 @@ TEST_CASE("STG-5: where nothing is to be had but pauses a stage holds operations
     CHECK((given == stage_words{"begin"}) == pauses);
   }
 }
+
+TEST_CASE(
+    "STG-5: once what made its device slower is gone a stage holds operations back by itself") {
+  for (const bool is_gone : {true, false}) {
+    CAPTURE(is_gone);
+    paced_stage f;
+    f.loses_control = is_gone;
+    auto here = f.description();
+    here.config_toml += "[power]\nbudget_w = 40\ncontrol = [\"cpufreq\"]\n";
+    f.order(here);
+    f.worker.take<fbs::BuildStage>().answer<fbs::StageReady>();
+    f.attach();
+    f.worker.take<fbs::AttachLoader>().answer<fbs::Ack>();
+    f.answer<fbs::Ack>(f.introduce());
+    const auto first = f.train_at(4, 512);
+    f.give_tokens();
+    for (auto words = f.given(); !words.empty(); words = f.given())
+      for (const auto& word : words) f.does(word, 0ms, 0ms);
+    f.finish();
+    CHECK(f.answer<fbs::StepDone>(first).pauses == is_gone);
+    f.train_at(5, 512);
+    f.give_tokens();
+    const auto given = f.given();
+    REQUIRE_FALSE(given.empty());
+    CHECK((given == stage_words{"begin"}) == is_gone);
+  }
+}

@@ -75,6 +75,8 @@ TEST_CASE("a power budget above a job that cannot be joined is refused with its 
       {certified({"power.parent=10.0.0.1:4242", "power.parent_key=k"}), "power.parent_key",
        "a key is no proof"},
       {{"power.parent=127.0.0.1:4242"}, "power.parent", "needs power.parent_key"},
+      {{"power.agent_socket=agent.sock"}, "power.agent_socket", "got \"agent.sock\""},
+      {{"power.agent_socket=/" + std::string(107, 'x')}, "power.agent_socket", "107 bytes"},
   };
   const scratch folder;
   std::ofstream(folder / "job.toml") << powered_job;
