@@ -42,6 +42,7 @@
 #include "apps/up/head_words.hpp"
 #include "apps/up/incident_folders.hpp"
 #include "apps/up/launcher.hpp"
+#include "apps/up/left_checkpoints.hpp"
 #include "apps/up/local_peak.hpp"
 #include "apps/up/log_end.hpp"
 #include "apps/up/log_start.hpp"
@@ -81,39 +82,6 @@ struct launch {
   std::shared_ptr<slack_planner> slack = {};  ///< null: the job takes none
   std::string data_mark = {};  ///< of what is trained on, for later starts
 };
-
-/// Removes what interrupted saves and copies left in a folder of checkpoints.
-status clean(const std::string& dir, start_warnings& warnings) {
-  TROUPE_TRY(found, checkpoint::remove_leftovers(io::local_files(), dir));
-  for (const auto& name : found.removed)
-    say(fmt::format("removed {}/{}, left by an interrupted save", dir, name));
-  for (const auto& why : found.kept) warnings.warn("not removed: " + why);
-  return {};
-}
-
-/// In both tiers; a run can do without the second.
-status remove_leftovers(const config::checkpoint_section& c, start_warnings& warnings) {
-  TROUPE_CHECK(clean(c.dir, warnings));
-  if (c.second.dir.empty()) return {};
-  if (auto cleaned = clean(c.second.dir, warnings); !cleaned)
-    warnings.warn(render(cleaned.error()));
-  return {};
-}
-
-/// Leaves in the folders of checkpoints what leads to this start, and sets the rest aside.
-status leave_behind(const config::job& job, const io::checkpoint::origin& origin,
-                    start_warnings& warnings) {
-  const auto in = [&](const std::string& dir) -> status {
-    TROUPE_TRY(told, checkpoint::set_aside(io::local_files(), dir, origin));
-    for (const auto& sentence : told) say(sentence);
-    return {};
-  };
-  TROUPE_CHECK(in(job.checkpoint.dir));
-  if (!job.checkpoint.second.dir.empty())
-    if (auto second = in(job.checkpoint.second.dir); !second)
-      warnings.warn(render(second.error()));  // its line says what it is all the same
-  return {};
-}
 
 /// A disk that so much is to be written to is worth a second of measuring, once
 /// (io/disk/calibrate).
