@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -15,6 +16,8 @@
 
 #include "actors/base/defaults.hpp"
 #include "actors/capture/recorder.hpp"
+#include "gpu/predict/fit.hpp"
+#include "gpu/predict/speed_prior.hpp"
 #include "io/perf/part_times.hpp"
 #include "messages/rejection.hpp"
 #include "tests/actors/actor_fixture.hpp"
@@ -501,6 +504,91 @@ TEST_CASE("predictor: before any step it says what probes let expect, and afterw
   REQUIRE(p.parts.size() == 1);
   CHECK_FALSE(p.parts[0]->by_probes);
   CHECK(p.parts[0]->mean_ms == doctest::Approx(4).epsilon(0.02));
+}
+
+namespace {
+
+/// By which a machine's threads are as quick as its clock.
+std::shared_ptr<gpu::predict::speed_prior> prior_of_clocks() {
+  using enum io::perf::feature_kind;
+  io::perf::perf_table t{"fleet",
+                         {{"cpus", "cpu", "1", log_number}, {"base_mhz", "cpu", "MHz", log_number}},
+                         {"tokens_per_s"},
+                         {}};
+  for (int i = 0; i < 60; ++i) {
+    io::perf::perf_row r;
+    r.id = "r" + std::to_string(100 + i);
+    r.numbers = {2.0 + i % 30, 2000.0 + 100 * (i * 7 % 20)};
+    r.words = {"", ""};
+    r.labels = {r.numbers[0] * r.numbers[1]};
+    t.rows.push_back(std::move(r));
+  }
+  gpu::predict::row_list rows;
+  for (const auto& r : t.rows) rows.push_back(&r);
+  gpu::predict::fit_options options;
+  options.kind = "trunk";
+  auto model = gpu::predict::fit_predictor(t, rows, {}, options);
+  REQUIRE_MESSAGE(model, (model ? "" : render(model.error())));
+  auto prior = gpu::predict::speed_prior::of(std::move(*model), "fleet.tpm");
+  REQUIRE_MESSAGE(prior, (prior ? "" : render(prior.error())));
+  return std::make_shared<gpu::predict::speed_prior>(std::move(*prior));
+}
+
+/// A machine that tells its clock; probed, its rank's forward is a roofline of 2 ms.
+msg<fbs::HwProfile> profile_by_clock(const std::string& node, uint32_t rank, double mhz,
+                                     bool probed) {
+  return make_msg<fbs::HwProfile>(predicted_job::context_of(predictor_epoch), [&](auto& m) {
+    m.node = node;
+    m.place = rank;
+    m.places = 2;
+    const auto add = [&](const std::string& name, double number) {
+      auto& f = *m.fields.emplace_back(std::make_unique<fbs::HwFieldT>());
+      f.name = name;
+      f.number = number;
+    };
+    add("cpus", 4);
+    add("base_mhz", mhz);
+    auto& r = *m.ranks.emplace_back(std::make_unique<fbs::RankTimesT>());
+    r.rank = rank;
+    r.layers = r.threads = 1;
+    if (!probed) return;
+    add("probe_threads", 4);
+    add("gemm_gflop_s", 40);
+    add("gemm_bf16_gflop_s", 40);
+    auto& p = *r.parts.emplace_back(std::make_unique<fbs::StepPartT>());
+    p.kind = "forward";
+    p.busy_ms = 2;
+    p.work = 16;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("predictor: of a node that was not probed it says what a prior makes of one that was") {
+  predicted_job f;
+  auto coordinator = f.make_partner("coordinator");
+  f.is_called(coordinator, "coordinator");
+  auto job = train::test::planned_job().job;
+  job.parallel.data = 2;
+  job.predict.prior = "fleet.tpm";
+  predictor_options options{job, predictor_epoch};
+  options.prior = prior_of_clocks();
+  f.target = f.spawn(predictor, std::move(options));
+  coordinator.tell(f.target, profile_by_clock("a", 0, 3600, true));
+  coordinator.tell(f.target, profile_by_clock("b", 1, 2400, false));
+  const auto said = f.ask(1);
+  REQUIRE(said);
+  const auto p = said->unpack();
+  CHECK(p.node == "b");
+  REQUIRE(p.parts.size() == 1);
+  CHECK(p.parts[0]->by_prior);
+  CHECK_FALSE(p.parts[0]->by_probes);
+  CHECK(p.parts[0]->mean_ms == doctest::Approx(1.5 * 2 * 1.5).epsilon(0.05));
+  coordinator.tell(f.target, profile_by_clock("b", 1, 2400, true));  // probes outrank it
+  const auto probed = f.ask(1);
+  REQUIRE(probed);
+  CHECK(probed->unpack().parts.at(0)->by_probes);
+  CHECK_FALSE(probed->unpack().parts.at(0)->by_prior);
 }
 
 TEST_CASE("PRD-8: a machine's profile counts from the coordinator of its process alone") {
