@@ -47,11 +47,12 @@ struct row_of_two {
             0);
     return file;
   }
-  /// Black boxes in its folder.
+  /// Black boxes in its folder; one that is being written has another name until it is whole.
   std::vector<std::string> boxes() const {
     std::vector<std::string> out;
     for (const auto& f : fs::directory_iterator(signs.folder / "row0"))
-      if (f.path().filename().string().starts_with("blackbox-")) out.push_back(f.path().string());
+      if (f.path().filename().string().starts_with("blackbox-") && f.path().extension() == ".trace")
+        out.push_back(f.path().string());
     return out;
   }
 };
