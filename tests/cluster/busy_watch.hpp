@@ -129,7 +129,9 @@ class busy_watch {
     const auto before = busy_clock::now();
     const double busy = busy_s();
     std::lock_guard lock(mutex_);
-    looks_.push_back({before, busy_clock::now(), busy});
+    // One that ended between the look at its parent and that at itself is in neither.
+    const double least = looks_.empty() ? 0 : looks_.back().busy_s;
+    looks_.push_back({before, busy_clock::now(), std::max(busy, least)});
     changed_.notify_all();
   }
 
