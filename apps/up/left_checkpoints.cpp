@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "actors/job/catalog.hpp"
-#include "apps/voice.hpp"
+#include "apps/talk.hpp"
 #include "io/disk/file_system.hpp"
 
 namespace troupe::apps {
