@@ -279,7 +279,12 @@ class preparation {
 /// What the tokens of shards, and where these end, depend on (CRP-3).
 result<uint64_t> made_of_what(const text_source& source, const tokenizer& by,
                               const corpus_options& options) {
-  TROUPE_TRY(text, source.fingerprint());
+  corpus_progress reading;
+  reading.file_bytes = source.total_bytes();
+  TROUPE_TRY(text, source.fingerprint([&](uint64_t bytes) {
+    reading.file_bytes_known = bytes;
+    return !options.progress || options.progress(reading);
+  }));
   const uint64_t parts[] = {corpus_rules_version(by.cuts()), text, by.fingerprint(),
                             options.piece_bytes};
   return XXH3_64bits(parts, sizeof parts);

@@ -37,6 +37,7 @@ struct corpus_progress {
   uint64_t file_bytes_done = 0;   ///< of the files, as they are packed, that were read
   uint64_t file_bytes = 0;        ///< of all files
   uint64_t file_bytes_found = 0;  ///< of what a preparing before had done
+  uint64_t file_bytes_known = 0;  ///< read to know whether a preparing before was of this text
   uint64_t tokens = 0;            ///< written so far
   uint64_t pieces = 0;            ///< tokenised so far
 };
@@ -45,8 +46,8 @@ struct corpus_options {
   unsigned threads = 0;          ///< 0 = as many as the machine has, at most 16
   size_t piece_bytes = 1 << 18;  ///< a piece is cut after about so many; at least 1
   uint64_t shard_tokens = uint64_t{1} << 28;  ///< a shard ends behind so many
-  /// Called by the calling thread, as often as it has tokenised a piece itself: a piece is how long
-  /// a cancelled preparing goes on. False cancels.
+  /// Called by the calling thread, as often as it has tokenised a piece itself, and before that as
+  /// it has read some of the text to know it: so long a cancelled preparing goes on. False cancels.
   std::function<bool(const corpus_progress&)> progress;
 };
 

@@ -39,7 +39,9 @@ std::string_view without_bom(std::string_view bytes) {
 }
 
 /// Of a file as it is packed, in parts: of a map all pages would count as this process' memory.
-result<uint64_t> hash_of_file(const fs::path& path) {
+/// `goes_on` hears of each part.
+template <class GoesOn>
+result<uint64_t> hash_of_file(const fs::path& path, const GoesOn& goes_on) {
   TROUPE_TRY(fd, open_read(path));
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
                                                                        XXH3_freeState);
@@ -52,6 +54,8 @@ result<uint64_t> hash_of_file(const fs::path& path) {
     if (n < 0) return error::system("read " + path.string(), errno);
     if (n == 0) return uint64_t{XXH3_64bits_digest(state.get())};
     XXH3_64bits_update(state.get(), piece.data(), static_cast<size_t>(n));
+    if (!goes_on(static_cast<uint64_t>(n)))
+      return error{errc::cancelled, "reading " + path.string() + " was cancelled"};
   }
 }
 
@@ -178,13 +182,18 @@ result<std::vector<shortened>> text_source::left_out() const {
   return out;
 }
 
-result<uint64_t> text_source::fingerprint() const {
+result<uint64_t> text_source::fingerprint(const std::function<bool(uint64_t)>& goes_on) const {
+  uint64_t bytes_read = 0;
+  const auto heard = [&](uint64_t bytes) {
+    bytes_read += bytes;
+    return !goes_on || goes_on(bytes_read);
+  };
   uint64_t hash = text_rules_version * 2 + (options_.strip_gutenberg ? 1 : 0);
   if (has_records())
     hash = XXH3_64bits_withSeed(options_.text_field.data(), options_.text_field.size(), hash);
   for (const auto& file : files_) {
     hash = hash * 2 + (file.records ? 1 : 0);
-    TROUPE_TRY(of_file, hash_of_file(file.path));
+    TROUPE_TRY(of_file, hash_of_file(file.path, heard));
     hash = XXH3_64bits_withSeed(&of_file, sizeof of_file, hash);
   }
   return hash;

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -96,8 +97,9 @@ class text_source {
   std::span<const std::filesystem::path> beside_records() const noexcept { return beside_records_; }
   /// The documents of which something is left out (TXT-3).
   result<std::vector<shortened>> left_out() const;
-  /// Hash of all files' bytes in order, and of the rules that made text of them.
-  result<uint64_t> fingerprint() const;
+  /// Hash of all files' bytes in order, and of the rules that made text of them. `goes_on` hears
+  /// how many bytes of all files were read, after each MiB; false ends it (errc::cancelled).
+  result<uint64_t> fingerprint(const std::function<bool(uint64_t)>& goes_on = {}) const;
 
  private:
   /// Of a folder's files those that are read: records alone where there are some.

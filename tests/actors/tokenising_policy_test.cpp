@@ -59,6 +59,19 @@ TEST_CASE("tokenising: percent, rate and what is left") {
   }
 }
 
+TEST_CASE("tokenising: what is read first is told once it takes a while, and is of no speed") {
+  tokenising_policy policy(0, 2 * second);
+  auto reading = at(0);
+  reading.file_bytes_known = 100;
+  CHECK_FALSE(policy.heard(1 * second, reading));
+  reading.file_bytes_known = 400;
+  CHECK(policy.heard(100 * second, reading) == "reading: 40 % of 1000 B");
+  CHECK_FALSE(policy.heard(101 * second, reading));
+  CHECK(policy.heard(200 * second, at(300, 1000, 300)) == "tokenising: 30 % of 1000 B");
+  CHECK(policy.heard(210 * second, at(400, 1000, 300)) ==
+        "tokenising: 40 % of 1000 B, 10 B/s, ETA 1:00");
+}
+
 TEST_CASE("tokenising: nothing to tell of nothing, nor of what is done") {
   tokenising_policy policy(0, second);
   CHECK_FALSE(policy.heard(9 * second, at(0)));

@@ -546,7 +546,10 @@ TEST_CASE("CRP-1 shards hold the same tokens, wherever a preparing was cut off")
     CHECK(starts > 2);
     // What is whole is not made again; a damaged shard is, and all behind it.
     int asked = 0;
-    options.progress = [&](const auto&) { return ++asked > 0; };
+    options.progress = [&](const corpus_progress& p) {
+      asked += p.file_bytes_known == 0;
+      return true;
+    };
     auto again = prepare_shards(*source, *tok, folder, "t", options);
     REQUIRE(again);
     CHECK(asked == 0);
@@ -563,6 +566,22 @@ TEST_CASE("CRP-1 shards hold the same tokens, wherever a preparing was cut off")
     CHECK(again->found == 1);
     CHECK(all_of(again->files) == wanted);
   }
+}
+
+TEST_CASE("shards: a text that is read to know it is told of meanwhile, and may be given up") {
+  scratch dir;
+  REQUIRE(write_atomic(dir / "a.txt", std::string(3 << 20, 'a')));
+  auto tok = *make_tokenizer("bytes");
+  const auto source = open_source({dir / "a.txt"});
+  std::vector<uint64_t> known;
+  corpus_options options{.threads = 1, .progress = [&](const corpus_progress& p) {
+                           known.push_back(p.file_bytes_known);
+                           return known.size() < 2;
+                         }};
+  const auto cut = prepare_shards(*source, *tok, dir / "out", "t", options);
+  REQUIRE_FALSE(cut);
+  CHECK(cut.error().code == errc::cancelled);
+  CHECK(known == std::vector<uint64_t>{1 << 20, 2 << 20});
 }
 
 TEST_CASE("SHD-3 shards of something else are never replaced") {
