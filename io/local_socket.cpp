@@ -49,8 +49,11 @@ result<std::optional<gid_t>> group_named(const std::string& name) {
   gid_t number = 0;
   const char* end = name.data() + name.size();
   if (const auto [at, code] = std::from_chars(name.data(), end, number);
-      at == end && code == std::errc())
+      at == end && code == std::errc()) {
+    if (number == static_cast<gid_t>(-1))
+      return no_such_group(name);  // chown's word for "as it is"
     return std::optional(number);
+  }
   std::vector<char> text(16 << 10);
   group entry{};
   group* found = nullptr;
@@ -98,6 +101,25 @@ unique_fd hold_names(const fs::path& folder) {
   return fd;
 }
 
+/// LSK-5
+status refuse_open_folder(const fs::path& folder) {
+  struct stat facts {};
+  if (::stat(folder.c_str(), &facts) != 0)
+    return error::system("look at " + folder.string(), errno);
+  const bool is_open = (facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0;
+  return is_open ? status{open_socket_folder(folder.native())} : status{};
+}
+
+/// LSK-5. Of a socket that was just made here; whoever may write to the folder may put another
+/// thing there, even a second name of somebody's.
+status see_that_it_is_ours(int fd, const fs::path& name) {
+  struct stat facts {};
+  if (::fstat(fd, &facts) != 0) return error::system("look at " + name.string(), errno);
+  const bool is_ours =
+      S_ISSOCK(facts.st_mode) && facts.st_uid == ::geteuid() && facts.st_nlink == 1;
+  return is_ours ? status{} : status{no_socket(name.native())};
+}
+
 /// What has the name now, itself and not what it leads to.
 unique_fd thing_named(const fs::path& name) {
   return unique_fd(::open(name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
@@ -129,6 +151,7 @@ result<local_listener> local_listener::make(const fs::path& name, const std::str
   auto listening = new_socket();
   if (!listening) return error::system("make a socket", errno);
   const auto parent = name.has_parent_path() ? name.parent_path() : fs::path(".");
+  TROUPE_CHECK(refuse_open_folder(parent));
   const auto held = hold_names(parent);
   TROUPE_CHECK(take_from_the_dead(name, address));
   const auto* at = reinterpret_cast<const sockaddr*>(&address);
@@ -136,7 +159,9 @@ result<local_listener> local_listener::make(const fs::path& name, const std::str
     if (errno == EADDRINUSE) return socket_in_use(name.native());
     return error::system("make the socket " + name.string(), errno);
   }
-  local_listener out(std::move(listening), thing_named(name), name);
+  auto there = thing_named(name);
+  if (there) TROUPE_CHECK(see_that_it_is_ours(there.get(), name));
+  local_listener out(std::move(listening), std::move(there), name);
   const auto failed = [&](const char* what) {
     return error::system(fmt::format("{} the socket {}", what, name.string()), errno);
   };

@@ -7,6 +7,9 @@
 //     is taken over. One at which somebody does, or that is no socket, is refused, and stays.
 //   LSK-3  The name goes with its listener, while it leads to that one (OWN-5).
 //   LSK-4  Each wait ends at its deadline.
+//   LSK-5  Nothing but the socket that was just made is given the group and the mode: a folder
+//     where everybody may take a name from its owner is refused, and so is what is no socket of
+//     this user's.
 #pragma once
 
 #include <chrono>
@@ -32,6 +35,10 @@ inline constexpr error_kind<std::string_view> socket_in_use{
 inline constexpr error_kind<std::string_view> no_socket{
     "no_socket", errc::permission, "{} is no socket, and stays as it is",
     "name another one, or take it away yourself"};
+/// Others could put what they like in its place (LSK-5).
+inline constexpr error_kind<std::string_view> open_socket_folder{
+    "open_socket_folder", errc::permission, "{} is a folder to which everybody may write",
+    "name a socket in another one, as /run/troupe/agent.sock, or take that right away (chmod o-w)"};
 /// It is longer than the kernel takes, or empty.
 inline constexpr error_kind<std::string_view, size_t> bad_socket_name{
     "bad_socket_name", errc::usage, "\"{}\" is no name of a socket: expected 1 to {} bytes",

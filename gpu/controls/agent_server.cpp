@@ -89,6 +89,7 @@ class agent_server::work {
     size_t read = 0;  ///< of it
     std::vector<std::byte> out = {};
     size_t sent = 0;                                     ///< of it
+    std::string refused = {};                            ///< what it was told last of that
     agent_clock::time_point since = agent_clock::now();  ///< AGS-2: of what has to go on
 
     bool is_answered() const { return sent == out.size(); }
@@ -160,7 +161,11 @@ class agent_server::work {
     const auto request = parse_agent_request(std::span(c->in).first(c->read));
     if (!request) return drop(c, request.error().message);
     c->read = 0;
-    c->since = agent_clock::now();
+    const auto now = agent_clock::now();
+    if (c->target || request->verb == agent_verb::take)
+      c->since = now;
+    else if (now - c->since >= options_.patience)  // whatever else it asks meanwhile
+      return drop(c, "it has not said for whom it asks");
     auto answer = answer_to(*c, *request);
     answer.sequence = request->sequence;
     answer.agent = options_.agent;
@@ -212,7 +217,7 @@ class agent_server::work {
   agent_answer take(agent_client& c, const agent_request& r) {
     agent_answer out;
     const bool is_another = c.target.has_value();
-    c.owner = r.owner;
+    if (!is_another) c.owner = r.owner;  // else what is told of its device would name another's
     const auto facts = controls_->facts_of(r.target);
     if (is_another) {
       out.outcome = agent_outcome::refused;
@@ -275,10 +280,10 @@ class agent_server::work {
   }
 
   /// The same of a rank that asks again and again is told once.
-  void tell_refusal(const agent_client& c, const setting_target& target, const std::string& why) {
-    auto about = fmt::format("{} {} {}", c.number, device_of(target), why);
-    if (about == refused_) return;
-    refused_ = std::move(about);
+  void tell_refusal(agent_client& c, const setting_target& target, const std::string& why) {
+    auto about = fmt::format("{} {}", device_of(target), why);
+    if (about == c.refused) return;
+    c.refused = std::move(about);
     tell(agent_event::type::refused, c, why);
   }
 
@@ -302,7 +307,6 @@ class agent_server::work {
   agent_desk_policy desk_;
   std::list<agent_client> clients_;  ///< most_agent_clients at most
   uint64_t numbers_ = 0;
-  std::string refused_;
 };
 
 agent_server::agent_server(std::unique_ptr<work> of, io::unique_fd bell)

@@ -108,6 +108,18 @@ TEST_CASE("LSK-3: local socket: the name goes with its listener, and another's s
   CHECK(fs::exists(name));
 }
 
+TEST_CASE("LSK-5: local socket: none is made where everybody may put another thing in its place") {
+  const scratch folder;
+  const auto open = folder / "open";
+  fs::create_directory(open);
+  fs::permissions(open, fs::perms::all);
+  CHECK(local_listener::make(open / "s", "").error().is(open_socket_folder));
+  CHECK_FALSE(fs::exists(open / "s"));
+  fs::permissions(open, fs::perms::all | fs::perms::sticky_bit);  // as /tmp is
+  CHECK(local_listener::make(open / "s", ""));
+  CHECK(local_listener::make(folder / "s", "4294967295").error().is(no_such_group));
+}
+
 TEST_CASE("LSK-4: local socket: nobody waits beyond his deadline, and bad names are told") {
   const scratch folder;
   const auto listener = listener_at(folder / "s");

@@ -51,6 +51,12 @@ class heard_events {
     return *std::find_if(all_.begin(), all_.end(), of_kind);
   }
 
+  size_t count(event_type what) {
+    std::lock_guard lock(mutex_);
+    return static_cast<size_t>(
+        std::count_if(all_.begin(), all_.end(), [&](const auto& e) { return e.what == what; }));
+  }
+
  private:
   std::mutex mutex_;
   std::condition_variable told_;
@@ -116,6 +122,14 @@ class asker {
   void send(std::span<const std::byte> bytes) const {
     static_cast<void>(io::send_local(fd_.get(), bytes, soon()));
   }
+  agent_answer take_for(const control_owner& owner) const {
+    agent_request r;
+    r.verb = agent_verb::take;
+    r.target = {setting_kind::cpufreq, ""};
+    r.owner = owner;
+    send(to_bytes(r));
+    return answer();
+  }
   agent_answer ask(agent_verb verb, int pace = whole_pace) const {
     agent_request r;
     r.sequence = 1;
@@ -134,6 +148,13 @@ class asker {
     auto read = parse_agent_answer(in);
     REQUIRE(read);
     return *read;
+  }
+  /// False: it was hung up on.
+  bool hears_an_answer() const {
+    std::vector<std::byte> in(4);
+    if (!io::receive_local(fd_.get(), in, soon())) return false;
+    in.resize(agent_message_bytes(in)->value());
+    return bool{io::receive_local(fd_.get(), std::span(in).subspan(4), soon())};
   }
   /// Which it does: nothing else is to come.
   bool is_hung_up_on() const {
@@ -289,6 +310,41 @@ TEST_CASE("AGS-2: agent server: who says nothing, or half a message, is let go")
   rank.send(std::span(whole).first(whole.size() / 2));
   CHECK(rank.is_hung_up_on());
   CHECK(at.clock() == found);
+}
+
+TEST_CASE("AGS-2: agent server: who asks this and that, but never says for whom, is let go") {
+  served_machine at(50ms);
+  const asker stranger(at);
+  agent_request r;
+  r.verb = agent_verb::facts;
+  const auto until = std::chrono::steady_clock::now() + 60s;
+  bool is_let_go = false;
+  while (!is_let_go && std::chrono::steady_clock::now() < until) {
+    stranger.send(to_bytes(r));
+    is_let_go = !stranger.hears_an_answer();
+  }
+  CHECK(is_let_go);
+}
+
+TEST_CASE("agent server: ranks that ask again and again are told of once each") {
+  served_machine at;
+  const auto control = at.control();
+  const asker one(at), other(at);
+  for (int i = 0; i < 4; ++i) {
+    CHECK(one.take_for({"tiny", 0, 2}).outcome == agent_outcome::governed);
+    CHECK(other.take_for({"tiny", 1, 2}).outcome == agent_outcome::governed);
+  }
+  CHECK(at.heard.count(event_type::refused) == 2);
+}
+
+TEST_CASE("AGS-4: agent server: who has a device has it under the name that it was taken by") {
+  served_machine at;
+  {
+    const asker rank(at);
+    CHECK(rank.take_for({"tiny", 0, 1}).outcome == agent_outcome::done);
+    CHECK(rank.take_for({"another", 0, 1}).outcome == agent_outcome::refused);
+  }
+  CHECK(at.heard.await(event_type::let_go).owner.job == "tiny");
 }
 
 TEST_CASE("AGS-3: agent server: requests that come together are answered one after the other") {
