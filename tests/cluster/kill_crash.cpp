@@ -59,7 +59,7 @@ class hunt {
   void run(int kills) {
     const bool all_kinds = kills >= turn_deck::kinds;
     const auto goes_on = [&] {
-      return kills_ < kills || (all_kinds && kills_ < 3 * kills && runs_ < 4 * kills &&
+      return kills_ < kills || (all_kinds && kills_ < 6 * kills && runs_ < 8 * kills &&
                                 !deck_.first_round_left().empty());
     };
     for (int number = 1; number == 1 || goes_on(); ++number) {
