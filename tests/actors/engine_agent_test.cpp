@@ -40,6 +40,7 @@ struct asking_engine {
     REQUIRE(started);
     agent = std::move(*started);
     one.emplace(1, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32, [&](engine_options o) {
+      o.job = "tiny";  // an agent asks for whom
       o.control = {"cpufreq"};
       o.controls = {};
       o.agent_socket = (devices.folder / "agent.sock").string();
