@@ -39,12 +39,11 @@ constexpr uint64_t max_document_bytes = uint64_t{1} << 30;
 inline constexpr error_kind<std::string_view, uint64_t> text_too_long{
     "text_too_long", errc::bad_data, "{} has more than {} bytes that are held at once",
     "text is read in parts where its tokenizer allows a cut: GPT-2's, Llama 3's and Qwen 2's at "
-    "line "
-    "ends, bytes anywhere, those of words that begin with a space between words where no token "
-    "goes on over two, SentencePiece's unigram models and those with rules nowhere; files of books "
-    "(data.strip_gutenberg) and records are held whole. Write it as records of JSON, a chapter or "
-    "a "
-    "page each, or as smaller files: `split -C 1000M FILE part-`"};
+    "line ends, bytes anywhere, those of words that begin with a space between words where no "
+    "token goes on over two, SentencePiece's unigram models and those with rules or that leave "
+    "spaces out nowhere; files of books (data.strip_gutenberg) and records are held whole. Write "
+    "it as records of JSON, a chapter or a page each, or as smaller files: "
+    "`split -C 1000M FILE part-`"};
 
 /// A folder in which neither is what the other comes with.
 inline constexpr error_kind<std::string_view, std::string_view, std::string_view> records_and_text{
