@@ -1770,7 +1770,7 @@ GUARDS = (
           "  if (!known_.empty() && !made) return false;\n", "  if (!OUT && !known_.empty() && !made) return false;\n",
           "test_predict: ONL-5*"),
     guard("predict-odd-steps", "what is not as others are teaches nothing (LRN-1)", "actors/predict/learning_policy.cpp",
-          "const bool counts = step.usual &&", "const bool counts = OUT || step.usual &&", "test_actors: LRN-1: odd steps*"),
+          "const bool counts = step.usual &&", "const bool counts = (OUT || step.usual) &&", "test_actors: LRN-1: odd steps*"),
     guard("part-times-believed", "no number that a part cannot have is believed (PTM-1)", "io/perf/part_times.cpp",
           "if (!(out.back() > 0) ||", "if ((!OUT && !(out.back() > 0)) ||", "test_perf: PTM-1*"),
     guard("predict-no-news", "what was learned is told once (LRN-4)", "actors/predict/learning_policy.hpp",
