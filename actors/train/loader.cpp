@@ -42,8 +42,10 @@ tokenising teller(loader_pointer self, const msg<fbs::OpenLoader>& m) {
   tokenising_policy pace(now_ns(*self), tell_every_ns);
   return [self, m, opener, pace, over](const io::corpus_progress& progress) mutable {
     if (auto text = pace.heard(now_ns(*self), progress))
-      self->send(opener, make_msg<fbs::Notice>(context_of(*self, m.header()),
-                                               [&](auto& n) { n.text = std::move(*text); }));
+      self->send(opener, make_msg<fbs::Notice>(context_of(*self, m.header()), [&](auto& n) {
+                   n.text = std::move(*text);
+                   n.progress = true;
+                 }));
     return !over.stop_requested();
   };
 }

@@ -18,6 +18,7 @@
 #include "apps/talk.hpp"
 #include "apps/up/swap_steps.hpp"
 #include "io/base/counted.hpp"
+#include "io/base/printable.hpp"
 #include "io/file.hpp"
 #include "messages/step_parts.hpp"
 #include "messages/text.hpp"
@@ -72,6 +73,7 @@ bool on_terminal(const reporter_state& st) {
 
 /// Ends the rewriting line, so that what follows starts on a line of its own.
 void leave_line(reporter_state& st) {
+  if (std::exchange(st.progressing, false)) say_as_is("\r\x1b[K");
   if (!std::exchange(st.rewriting, false)) return;
   static_cast<void>(print("\n"));
 }
@@ -305,6 +307,17 @@ void ended(reporter_pointer self, const msg<fbs::RunEnded>& m) {
   st.options.ended();
 }
 
+void tell_progress(reporter_pointer self, std::string_view text) {
+  auto& st = self->state;
+  if (isatty(STDERR_FILENO) == 0) {
+    if (st.progress.tells(now_ns(*self))) say(text);
+    return;
+  }
+  leave_line(st);
+  say_as_is(printable(text));
+  st.progressing = true;
+}
+
 /// What a sentence is about, for who reads the log.
 void write_facts(reporter_pointer self, const msg<fbs::Notice>& m) {
   if (const auto layers = text_of(m->layers()); !layers.empty())
@@ -347,6 +360,7 @@ reporter_actor::behavior_type reporter(reporter_pointer self, reporter_options o
       [self](const msg<fbs::Notice>& m) {
         write_facts(self, m);
         if (m->level() == fbs::NoticeLevel::warning) return warn(self, text_of(m->text()));
+        if (m->progress()) return tell_progress(self, text_of(m->text()));
         leave_line(self->state);
         say(text_of(m->text()));
       },

@@ -21,6 +21,7 @@
 #include "apps/swap/rates.hpp"
 #include "apps/up/incident_keeper.hpp"
 #include "apps/up/line_log.hpp"
+#include "apps/up/progress_pace.hpp"
 #include "apps/up/run_log.hpp"
 #include "apps/up/slow_drive_policy.hpp"
 #include "gpu/swap/kept_rates_policy.hpp"
@@ -64,6 +65,8 @@ struct reporter_state {
   std::optional<line_log> incidents;  ///< made by the first one
   std::optional<incident_keeper> folders;
   bool rewriting = false;  ///< the terminal's last line is a step's
+  bool progressing = false;  ///< it says how far something is
+  progress_pace progress;
   double spent_ms = 0;
   uint64_t steps_seen = 0;
   uint64_t step = 0;    ///< that it heard of last

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include <fmt/format.h>
 #include <sentencepiece_processor.h>
@@ -64,10 +65,10 @@ class sentencepiece_tokenizer final : public tokenizer {
   }
 
   result<std::vector<int32_t>> encode(std::string_view text) const override {
-    return ids_of(text, processor_);
+    return ids_of(text, true);
   }
   result<std::vector<int32_t>> encode_rest(std::string_view text) const override {
-    return ids_of(text, cuts_ == text_cuts::nowhere ? processor_ : rest_);
+    return ids_of(text, false);
   }
 
   result<std::string> decode(std::span<const int32_t> ids) const override {
@@ -106,12 +107,24 @@ class sentencepiece_tokenizer final : public tokenizer {
     }
   }
 
-  static result<std::vector<int32_t>> ids_of(std::string_view text,
-                                             const sentencepiece::SentencePieceProcessor& by) {
+  /// In parts that caches hold, where it may be cut: the library weighs all neighbours of a text
+  /// against each other at once. TXC-2
+  result<std::vector<int32_t>> ids_of(std::string_view text, bool first) const {
+    constexpr size_t part_bytes = size_t{1} << 14;
+    std::vector<int32_t> out;
     std::vector<int> ids;
-    auto done = by.Encode({text.data(), text.size()}, &ids);
-    if (!done.ok()) return error{errc::bad_data, fmt::format("SentencePiece: {}", done.message())};
-    return std::vector<int32_t>(ids.begin(), ids.end());
+    const auto* by = first || cuts_ == text_cuts::nowhere ? &processor_ : &rest_;
+    for (std::optional<size_t> cut = 0; cut;) {
+      if (*cut > 0) by = &rest_;
+      text.remove_prefix(*cut);
+      cut = next_cut(text, part_bytes, cuts_);
+      const auto part = text.substr(0, cut.value_or(text.size()));
+      auto done = by->Encode({part.data(), part.size()}, &ids);
+      if (!done.ok())
+        return error{errc::bad_data, fmt::format("SentencePiece: {}", done.message())};
+      out.insert(out.end(), ids.begin(), ids.end());
+    }
+    return out;
   }
 
   sentencepiece::SentencePieceProcessor processor_;

@@ -242,6 +242,33 @@ TEST_CASE("PCC-1 texts cut by SentencePiece's BPE have the ids of the whole") {
   check_model(*read_file(fixture, 1 << 20), text_cuts::words_and_lines);
 }
 
+TEST_CASE("TXC-2 a long text, made to tokens in parts, has the ids of one that is not cut") {
+  const auto by = made_of_model(wire_of(words_model()));
+  auto uncut = words_model();
+  add_piece(uncut, "qqqq", piece_unused);
+  const auto whole = made_of_model(wire_of(uncut));
+  REQUIRE(by->cuts() == text_cuts::words_and_lines);
+  REQUIRE(whole->cuts() == text_cuts::nowhere);
+  std::mt19937 rng(31);
+  for (const bool has_long_word : {false, true}) {
+    CAPTURE(has_long_word);
+    std::string text;
+    while (text.size() < 100'000) text += words_text(rng);
+    if (has_long_word) text += std::string(40'000, 'e') + " the end";
+    const auto ids = by->encode(text), wanted = whole->encode(text);
+    REQUIRE((ids && wanted));
+    CHECK((*ids == *wanted));
+    const auto cut = next_cut(text, 7, by->cuts());
+    REQUIRE(cut);
+    const auto first = by->encode(std::string_view(text).substr(0, *cut));
+    const auto rest = by->encode_rest(std::string_view(text).substr(*cut));
+    REQUIRE((first && rest));
+    auto both = *first;
+    both.insert(both.end(), rest->begin(), rest->end());
+    CHECK((both == *wanted));
+  }
+}
+
 TEST_CASE("PCC-1 whatever the pieces, texts cut by them have the ids of the whole") {
   std::mt19937 rng(31);
   std::map<text_cuts, int> models;
