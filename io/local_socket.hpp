@@ -74,7 +74,7 @@ class local_listener {
   std::filesystem::path name_;
 };
 
-/// Errors: io.
+/// Of one that has connected to a name: who began to listen there. Errors: io.
 result<socket_peer> peer_of(int fd);
 
 using socket_deadline = std::chrono::steady_clock::time_point;

@@ -1,6 +1,8 @@
 // Asks, and waits for an answer; see agent_actuator.hpp.
 #include "gpu/controls/agent_actuator.hpp"
 
+#include <unistd.h>
+
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -18,6 +20,11 @@
 namespace troupe::gpu::controls {
 
 namespace {
+
+/// AGA-4
+bool is_trusted_agent(int64_t uid, int64_t own_uid) {
+  return uid == 0 || uid == own_uid;
+}
 
 /// One whole message.
 result<agent_answer> receive_answer(int fd, io::socket_deadline until) {
@@ -40,7 +47,9 @@ result<std::unique_ptr<agent_actuator>> agent_actuator::make(const control_place
   const auto refused = [&](const error& e) {
     return agent_refused(to_string(target.kind), at.agent_socket.native(), e.message);
   };
-  if (const auto met = out->connect(); !met) return refused(met.error());
+  const auto met = out->connect();
+  if (!met && met.error().is(agent_not_trusted)) return met.error();
+  if (!met) return refused(met.error());
   const auto taken = out->take(target, owner);
   if (!taken && taken.error().is(agent_gone)) return refused(taken.error());
   if (!taken) return taken.error();
@@ -54,6 +63,9 @@ agent_actuator::~agent_actuator() {
 status agent_actuator::connect() {
   TROUPE_TRY(fd, io::connect_local(at_.agent_socket,
                                    std::chrono::steady_clock::now() + at_.agent_patience));
+  TROUPE_TRY(peer, at_.peer_of(fd.get()));
+  if (!is_trusted_agent(peer.uid, ::geteuid()))
+    return agent_not_trusted(at_.agent_socket.native(), peer.uid);
   fd_ = std::move(fd);
   return {};
 }

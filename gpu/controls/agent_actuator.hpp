@@ -6,6 +6,8 @@
 //   AGA-2  An agent that is gone, or does not answer, sets nothing for this rank any more:
 //     has_gone() says so from then on, and the device has what others want of it.
 //   AGA-3  Another job's device is asked for until at.seat_patience is over (SEA-2).
+//   AGA-4  Nothing is asked of an agent that is neither root's nor of this process's user, as the
+//     kernel says it of who listens: whoever may make a socket could say that paces are set.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +32,12 @@ inline constexpr error_kind<std::string_view, std::string_view, std::string_view
     "agent_refused", errc::permission,
     "power.control = [\"{}\"] cannot be held: nor does the machine's agent set it ({}): {}",
     "name what that agent holds, or put \"pace\" last in power.control"};
+/// AGA-4: where it is, and whose.
+inline constexpr error_kind<std::string_view, int64_t> agent_not_trusted{
+    "agent_not_trusted", errc::permission,
+    "the machine's agent at {} is user {}'s, and neither root's nor this job's own user's",
+    "name the socket of root's agent (power.agent_socket); in a container, one whose root is the "
+    "machine's"};
 /// It has not set it: which word, where it was asked, and why.
 inline constexpr error_kind<std::string_view, std::string_view, std::string_view> agent_failed{
     "agent_failed", errc::unavailable, "the machine's agent at {1} has not set {0}: {2}",
@@ -42,7 +50,7 @@ inline constexpr error_kind<std::string_view, std::string_view> agent_gone{
 class agent_actuator final : public actuator {
  public:
   /// At at.agent_socket, within at.agent_patience. Errors: agent_refused, also where nobody is
-  /// there; setting_governed; setting_held_lower.
+  /// there; agent_not_trusted; setting_governed; setting_held_lower.
   static result<std::unique_ptr<agent_actuator>> make(const control_place& at,
                                                       const setting_target& target,
                                                       const control_owner& owner);

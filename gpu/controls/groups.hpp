@@ -15,6 +15,7 @@
 #include "gpu/meters/nvml_library.hpp"
 #include "io/base/result.hpp"
 #include "io/file.hpp"
+#include "io/local_socket.hpp"
 
 namespace troupe::gpu::controls {
 
@@ -60,6 +61,8 @@ struct control_place {
   std::filesystem::path agent_socket = {};
   /// How long each of its answers may take: a driver sets some devices meanwhile.
   std::chrono::milliseconds agent_patience{5000};
+  /// Whose that agent is.
+  std::function<result<io::socket_peer>(int)> peer_of = &io::peer_of;
 };
 
 /// While it is kept nobody else who asks for the same group changes what is below it, in this

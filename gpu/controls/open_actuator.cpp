@@ -34,7 +34,8 @@ result<std::unique_ptr<actuator>> open_one(const std::string& name, const contro
   if (at.agent_socket.empty() || !may_ask) return made.error();
   auto asked = agent_actuator::make(at, target, owner);  // OPA-3
   if (asked) return std::unique_ptr<actuator>(std::move(*asked));
-  auto both = asked.error().is(setting_governed) ? asked.error() : made.error();
+  const auto& why = asked.error();
+  auto both = why.is(setting_governed) || why.is(agent_not_trusted) ? why : made.error();
   both.message = fmt::format("{}; {}", made.error().message, asked.error().message);
   return both;
 }
@@ -44,7 +45,8 @@ result<std::unique_ptr<actuator>> open_one(const std::string& name, const contro
 bool is_not_offered(const error& e) {
   return e.is(no_such_setting) || e.is(shared_device) || e.is(setting_held_lower) ||
          e.is(setting_refused) || e.is(setting_governed) || e.is(no_computing_threads) ||
-         e.is(no_cpu_controller) || e.is(quota_refused) || e.is(quota_over_limit);
+         e.is(no_cpu_controller) || e.is(quota_refused) || e.is(quota_over_limit) ||
+         e.is(agent_not_trusted);
 }
 
 void add_refusal(std::optional<error>& all, const error& next) {

@@ -2,6 +2,8 @@
 // time, never faster than all are held at, and for nobody who is gone.
 #include "gpu/controls/agent_server.hpp"
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -385,6 +387,61 @@ TEST_CASE("AGA-2: agent server: one that ends has let go, and its rank knows tha
   CHECK_FALSE(next->control);
   REQUIRE(next->passed.size() == 1);
   CHECK(at.open({"cpufreq"}).error().is(setting_refused));
+}
+
+TEST_CASE("AGA-4: agent server: an agent that is another user's is asked for nothing") {
+  served_machine at;
+  auto of_job = at.of_job();
+  for (const int64_t uid : {int64_t{0}, int64_t{::geteuid()}}) {
+    of_job.peer_of = [uid](int) -> result<io::socket_peer> { return io::socket_peer{1, uid, 0}; };
+    CHECK(agent_actuator::make(of_job, {setting_kind::cpufreq, ""}, {"tiny", 0, 1}));
+  }
+  const int64_t another = int64_t{::geteuid()} + 1;
+  of_job.peer_of = [&](int) -> result<io::socket_peer> { return io::socket_peer{1, another, 0}; };
+  const auto asks = [&](const std::vector<std::string>& words) {
+    return open_actuator(words, of_job, {"tiny", 0, 2}, std::vector{11}, "");
+  };
+  const auto refused = asks({"cpufreq"});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().is(agent_not_trusted));
+  CHECK(refused.error().hint.find("agent_socket") != std::string::npos);
+  CHECK(refused.error().message.find(std::to_string(another)) != std::string::npos);
+  const auto pauses = asks({"cpufreq", "pace"});
+  REQUIRE(pauses);
+  CHECK_FALSE(pauses->control);
+  CHECK(pauses->passed.size() == 1);
+  CHECK(at.heard.count(event_type::refused) == 0);
+}
+
+TEST_CASE("AGA-4: agent server: whose an agent is the kernel says, by who began to listen") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: needs root, to be another user for a moment");
+    return;
+  }
+  const scratch folder;
+  const auto name = folder / "s";
+  const io::unique_fd listening(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  REQUIRE(name.native().size() < sizeof address.sun_path);
+  name.native().copy(address.sun_path, name.native().size());
+  REQUIRE(::bind(listening.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
+          0);
+  constexpr uid_t nobody = 65534;
+  const int listened = in_another_process([&] {  // this one goes on to have the socket
+    if (::setresuid(nobody, nobody, nobody) != 0 || ::listen(listening.get(), 1) != 0)
+      ::_exit(killed_code);
+  });
+  if (listened != 0) {
+    MESSAGE("skipped: this root may not be another user");
+    return;
+  }
+  control_place at;
+  at.agent_socket = name;
+  at.agent_patience = 1ms;
+  const auto asked = agent_actuator::make(at, {setting_kind::cpufreq, ""}, {"tiny", 0, 1});
+  REQUIRE_FALSE(asked);
+  CHECK(asked.error().is(agent_not_trusted));
 }
 
 TEST_CASE("AGA-1: agent server: a pace that does not read back is not set") {
