@@ -128,6 +128,17 @@ class agent_server::work {
     return static_cast<int>(std::max<int64_t>(0, left.count()));
   }
 
+  /// Empty: there is one. AGS-2, AGS-5
+  std::string no_place_for(int64_t uid) const {
+    if (clients_.size() >= most_agent_clients)
+      return fmt::format("{} are served already", most_agent_clients);
+    const auto of_user =
+        std::ranges::count_if(clients_, [&](const auto& c) { return c.peer.uid == uid; });
+    if (static_cast<size_t>(of_user) < most_clients_of_user) return {};
+    return fmt::format("user {} has {} connections here already, as many as one may have", uid,
+                       of_user);
+  }
+
   void welcome() {
     agent_client c;
     c.fd = listener_.accept();
@@ -136,16 +147,15 @@ class agent_server::work {
       if (errno != EAGAIN) static_cast<void>(::poll(nullptr, 0, 100));
       return;
     }
-    const auto peer = io::peer_of(c.fd.get());
+    const auto peer = options_.peer_of(c.fd.get());
     if (!peer) return;
     c.peer = *peer;
     c.number = ++numbers_;
-    if (clients_.size() < most_agent_clients) {
+    agent_answer full{0, agent_outcome::refused, no_place_for(peer->uid), options_.agent, {}};
+    if (full.why.empty()) {
       clients_.push_back(std::move(c));
       return;
     }
-    agent_answer full{0, agent_outcome::refused, "", options_.agent, {}};
-    full.why = fmt::format("{} are served already", most_agent_clients);
     const auto bytes = to_bytes(full);
     static_cast<void>(::send(c.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
     tell(agent_event::type::refused, c, full.why);

@@ -13,6 +13,8 @@
 //     not said within the patience for whom he asks, or has begun a message and not ended it, or
 //     takes no answer.
 //   AGS-3  One request of a client is read at a time, and none before its answer is on its way.
+//   AGS-5  Of them `most_clients_of_user` at most are one user's, by the kernel's word: one
+//     more of his is told so, and let go, so that nobody takes the places of others.
 //   AGS-4  What is told of a client names who has connected, as the kernel says it, beside what he
 //     says of himself.
 #pragma once
@@ -36,7 +38,9 @@
 namespace troupe::gpu::controls {
 
 /// Connections to the agent of a machine: about one a rank.
-inline constexpr size_t most_agent_clients = 64;
+inline constexpr size_t most_agent_clients = 128;
+/// And those of one user: more than one for each GPU that a machine can have. AGS-5
+inline constexpr size_t most_clients_of_user = 32;
 
 /// What has come of a client's request.
 struct agent_event {
@@ -61,6 +65,8 @@ struct agent_server_options {
   std::string agent = {};                    ///< its name, for answers
   std::chrono::milliseconds patience{5000};  ///< AGS-2
   std::function<void(const agent_event&)> tell = {};  ///< from its thread; waits for nothing
+  /// Who has connected.
+  std::function<result<io::socket_peer>(int)> peer_of = &io::peer_of;
 };
 
 class agent_server {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -70,6 +71,8 @@ struct served_machine {
   heard_events heard;
   std::shared_ptr<machine_controls> controls;
   std::unique_ptr<agent_server> server;
+  /// As whom the next ones connect; below 0: as whom they do.
+  std::atomic<int64_t> as_user = -1;
 
   explicit served_machine(std::chrono::milliseconds patience = 1h, bool lies = false) {
     m.at.patience = m.at.seat_patience = 1ms;
@@ -82,6 +85,11 @@ struct served_machine {
     options.agent = "rack7";
     options.patience = patience;
     options.tell = [this](const agent_event& e) { heard.hear(e); };
+    options.peer_of = [this](int fd) {
+      auto peer = io::peer_of(fd);
+      if (peer && as_user >= 0) peer->uid = as_user;
+      return peer;
+    };
     auto started = agent_server::start(std::move(options), controls);
     REQUIRE_MESSAGE(started, (started ? "" : render(started.error())));
     server = std::move(*started);
@@ -285,14 +293,39 @@ TEST_CASE("AGS-2: agent server: one more than are served is told so, and another
   served_machine at;
   std::list<asker> all;
   while (all.size() < most_agent_clients) {
+    at.as_user = static_cast<int64_t>(all.size() / most_clients_of_user);
     all.emplace_back(at);
     CHECK(all.back().ask(agent_verb::let_go).outcome == agent_outcome::done);
   }
+  at.as_user = 1'000'000;  // who has none of them
   const auto refused = at.open({"cpufreq"});
   REQUIRE_FALSE(refused);
   CHECK(refused.error().is(setting_refused));
   CHECK(is_not_offered(refused.error()));
   CHECK(at.heard.await(event_type::refused).owner.job.empty());
+  CHECK(all.front().ask(agent_verb::take).outcome == agent_outcome::done);
+  all.pop_front();
+  at.heard.await(event_type::let_go);  // its place is free behind that
+  CHECK(asker(at).ask(agent_verb::take).outcome == agent_outcome::done);
+}
+
+TEST_CASE("AGS-5: agent server: one user takes no other's place, and is told so") {
+  served_machine at;
+  at.as_user = 1000;
+  std::list<asker> all;
+  while (all.size() < most_clients_of_user) {
+    all.emplace_back(at);
+    CHECK(all.back().ask(agent_verb::let_go).outcome == agent_outcome::done);
+  }
+  const asker one_more(at);
+  const auto said = one_more.answer();  // unasked
+  CHECK(said.outcome == agent_outcome::refused);
+  CHECK(said.why.find("1000") != std::string::npos);
+  CHECK(one_more.is_hung_up_on());
+  CHECK(at.heard.await(event_type::refused).peer.uid == 1000);
+  at.as_user = 1001;
+  CHECK(asker(at).ask(agent_verb::let_go).outcome == agent_outcome::done);
+  at.as_user = 1000;
   CHECK(all.front().ask(agent_verb::take).outcome == agent_outcome::done);
   all.pop_front();
   at.heard.await(event_type::let_go);  // its place is free behind that
