@@ -237,6 +237,11 @@ status receive_local(int fd, std::span<std::byte> into, socket_deadline until) {
   return {};
 }
 
+/// Where the peer is gone there is nothing to end.
+void hang_up(int fd) noexcept {
+  static_cast<void>(::shutdown(fd, SHUT_RDWR));
+}
+
 bool has_hung_up(int fd) {
   char seen = 0;
   const auto got = ::recv(fd, &seen, 1, MSG_PEEK | MSG_DONTWAIT);

@@ -87,5 +87,8 @@ status send_local(int fd, std::span<const std::byte> bytes, socket_deadline unti
 status receive_local(int fd, std::span<std::byte> into, socket_deadline until);
 /// Whether the peer is gone, and has left nothing to read. Waits for nothing.
 bool has_hung_up(int fd);
+/// Nothing is said there any more: the peer finds that out, and so does who waits here, in another
+/// thread, too. Waits for nothing.
+void hang_up(int fd) noexcept;
 
 }  // namespace troupe::io

@@ -43,7 +43,6 @@ result<std::unique_ptr<agent_actuator>> agent_actuator::make(const control_place
                                                              const setting_target& target,
                                                              const control_owner& owner) {
   std::unique_ptr<agent_actuator> out(new agent_actuator(at, target.kind));
-  std::lock_guard lock(out->mutex_);
   const auto refused = [&](const error& e) {
     return agent_refused(to_string(target.kind), at.agent_socket.native(), e.message);
   };
@@ -99,11 +98,13 @@ status agent_actuator::take(const setting_target& target, const control_owner& o
 
 /// AGA-2
 result<agent_answer> agent_actuator::ask(agent_request r) {
-  if (!fd_) return agent_gone(at_.agent_socket.native(), "it has ended");
+  std::lock_guard lock(asking_);
+  if (gone_) return agent_gone(at_.agent_socket.native(), "it has ended");
   r.sequence = ++sequence_;
   auto answer = exchange(r);
   if (answer) return answer;
-  fd_.reset();
+  gone_ = true;
+  io::hang_up(fd_.get());
   return agent_gone(at_.agent_socket.native(), answer.error().message);
 }
 
@@ -120,26 +121,25 @@ result<agent_answer> agent_actuator::exchange(const agent_request& r) {
 }
 
 status agent_actuator::set(int pace_of_1024) {
-  std::lock_guard lock(mutex_);
   if (over_) return {};
   agent_request r;
   r.verb = agent_verb::set;
   r.pace_of_1024 = pace_of_1024;
-  TROUPE_TRY(answer, ask(r));
-  const bool is_done = answer.outcome == agent_outcome::done ||
-                       answer.outcome == agent_outcome::held_lower;  // as SGV-7 has it
-  if (!is_done) return agent_failed(to_string(kind_), at_.agent_socket.native(), answer.why);
-  facts_ = answer.facts;
+  const auto answer = ask(r);
+  if (over_) return {};
+  if (!answer) return answer.error();
+  const bool is_done = answer->outcome == agent_outcome::done ||
+                       answer->outcome == agent_outcome::held_lower;  // as SGV-7 has it
+  if (!is_done) return agent_failed(to_string(kind_), at_.agent_socket.native(), answer->why);
+  std::lock_guard lock(mutex_);
+  facts_ = answer->facts;
   return {};
 }
 
+/// AGA-5. What was asked before is in the agent's hands, and it answers nobody.
 void agent_actuator::end() noexcept {
-  std::lock_guard lock(mutex_);
-  if (std::exchange(over_, true) || !fd_) return;
-  agent_request r;
-  r.verb = agent_verb::let_go;
-  static_cast<void>(ask(r));  // the device is free then; else once this is closed
-  fd_.reset();
+  if (over_.exchange(true) || !fd_) return;
+  io::hang_up(fd_.get());
 }
 
 actuator_facts agent_actuator::facts() const {
@@ -150,13 +150,10 @@ actuator_facts agent_actuator::facts() const {
 }
 
 bool agent_actuator::has_gone() const {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return false;  // it is being asked just now, and says so itself
-  return !over_ && (!fd_ || io::has_hung_up(fd_.get()));
+  return !over_ && (gone_ || io::has_hung_up(fd_.get()));
 }
 
 std::string agent_actuator::set_by() const {
-  std::lock_guard lock(mutex_);
   return fmt::format("the machine's agent {}", agent_);
 }
 

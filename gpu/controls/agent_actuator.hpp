@@ -6,10 +6,13 @@
 //   AGA-2  An agent that is gone, or does not answer, sets nothing for this rank any more:
 //     has_gone() says so from then on, and the device has what others want of it.
 //   AGA-3  Another job's device is asked for until at.seat_patience is over (SEA-2).
+//   AGA-5  end() waits for nothing, whatever the agent is doing or who is waiting for it: it hangs
+//     up, which is what the agent goes by (AGS-1). The device is free once that has seen it.
 //   AGA-4  Nothing is asked of an agent that is neither root's nor of this process's user, as the
 //     kernel says it of who listens: whoever may make a socket could say that paces are set.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -74,13 +77,14 @@ class agent_actuator final : public actuator {
 
   const control_place at_;
   const setting_kind kind_;
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  io::unique_fd fd_;  ///< none: it is gone, or this has ended
-  bool over_ = false;
-  uint32_t sequence_ = 0;
+  // Of make() alone, then as they are.
+  io::unique_fd fd_;
   std::string agent_;
-  actuator_facts facts_ = {};
+  std::atomic<bool> over_ = false, gone_ = false;
+  std::mutex asking_;  ///< one question at a time
+  uint32_t sequence_ = 0;
+  mutable std::mutex mutex_;
+  actuator_facts facts_ = {};  ///< guarded by mutex_
 };
 
 }  // namespace troupe::gpu::controls

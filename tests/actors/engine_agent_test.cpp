@@ -1,4 +1,6 @@
 // An engine whose device the agent of its machine sets, and that goes on once that is gone.
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -27,6 +29,8 @@ struct asking_engine {
   std::unique_ptr<controls::agent_server> agent;
   std::mutex mutex;
   std::vector<std::string> noticed;
+  bool is_let_go = false;
+  std::condition_variable told;
   std::optional<replicas> one;
 
   asking_engine() {
@@ -36,6 +40,11 @@ struct asking_engine {
     controls::agent_server_options options;
     options.socket = devices.folder / "agent.sock";
     options.agent = "rack7";
+    options.tell = [this](const controls::agent_event& e) {
+      std::lock_guard lock(mutex);
+      is_let_go = is_let_go || e.what == controls::agent_event::type::let_go;
+      told.notify_all();
+    };
     auto started = controls::agent_server::start(options, std::move(*held));
     REQUIRE(started);
     agent = std::move(*started);
@@ -59,6 +68,11 @@ struct asking_engine {
     return one->finish(0, number).get();
   }
   std::string policy0() { return devices.values(controls::setting_kind::cpufreq)["policy0"]; }
+  /// Its engine has gone, so that comes: within a minute, whatever the machine does.
+  bool until_let_go() {
+    std::unique_lock lock(mutex);
+    return told.wait_for(lock, std::chrono::seconds(60), [&] { return is_let_go; });
+  }
   size_t notices() {
     std::lock_guard lock(mutex);
     return noticed.size();
@@ -88,5 +102,6 @@ TEST_CASE("ENG-14: engine: its device is the machine's again once it has ended")
   asking.step(1, {512});
   CHECK(asking.policy0() == "2121000\n");
   asking.one.reset();
+  REQUIRE(asking.until_let_go());
   CHECK(asking.policy0() == "3000000\n");
 }

@@ -2,6 +2,7 @@
 // time, never faster than all are held at, and for nobody who is gone.
 #include "gpu/controls/agent_server.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -178,6 +180,40 @@ class asker {
   io::unique_fd fd_;
 };
 
+/// An agent that answers what it is told to, or nothing; each wait ends within a minute.
+struct silent_agent {
+  scratch folder;
+  std::filesystem::path name = folder / "s";
+  std::optional<io::local_listener> listener;
+  io::unique_fd peer;
+
+  silent_agent() {
+    auto made = io::local_listener::make(name, "");
+    REQUIRE(made);
+    listener.emplace(std::move(*made));
+  }
+  void welcome() {
+    pollfd at{listener->fd(), POLLIN, 0};
+    CHECK(::poll(&at, 1, 60'000) == 1);
+    peer = listener->accept();
+  }
+  /// None: it was hung up on, or said nothing that is a request.
+  std::optional<agent_request> hear() {
+    const auto until = std::chrono::steady_clock::now() + 60s;
+    std::vector<std::byte> in(4);
+    if (!io::receive_local(peer.get(), in, until)) return std::nullopt;
+    const auto bytes = agent_message_bytes(in);
+    if (!bytes) return std::nullopt;
+    in.resize(bytes->value_or(4));
+    if (!io::receive_local(peer.get(), std::span(in).subspan(4), until)) return std::nullopt;
+    auto read = parse_agent_request(in);
+    return read ? std::optional(*read) : std::nullopt;
+  }
+  void answer(const agent_answer& a) const {
+    CHECK(io::send_local(peer.get(), to_bytes(a), std::chrono::steady_clock::now() + 60s));
+  }
+};
+
 const std::string found = "3000000\n", half = "1500000\n";  // a quarter of the pace
 
 }  // namespace
@@ -204,6 +240,7 @@ TEST_CASE("OPA-3: agent server: a rank without the right has its pace set, until
   CHECK(set.word == "cpufreq");
   CHECK(set.peer == io::socket_peer{::getpid(), ::getuid(), ::getgid()});  // AGS-4
   control.end();
+  at.heard.await(event_type::let_go);
   CHECK(at.clock() == found);
   CHECK(control.set(256));  // it has ended
   CHECK(at.clock() == found);
@@ -240,6 +277,7 @@ TEST_CASE("AGD-1: agent server: another job is told who has the device, and has 
   REQUIRE(pauses);
   CHECK_FALSE(pauses->control);
   control.reset();
+  at.heard.await(event_type::let_go);
   CHECK(at.control(0, 2)->set(256));
 }
 
@@ -420,6 +458,33 @@ TEST_CASE("AGA-2: agent server: one that ends has let go, and its rank knows tha
   CHECK_FALSE(next->control);
   REQUIRE(next->passed.size() == 1);
   CHECK(at.open({"cpufreq"}).error().is(setting_refused));
+}
+
+TEST_CASE("AGA-5: agent server: who ends waits for no answer, nor does who asks just then") {
+  silent_agent silent;
+  auto at = control_place();
+  at.agent_socket = silent.name;
+  at.agent_patience = 60s;
+  std::unique_ptr<agent_actuator> control;
+  std::thread takes([&] {
+    auto made = agent_actuator::make(at, {setting_kind::cpufreq, ""}, {"tiny", 0, 1});
+    if (made) control = std::move(*made);
+  });
+  silent.welcome();
+  const auto take = silent.hear();
+  silent.answer({take ? take->sequence : 0, agent_outcome::done, "", "rack7", {}});
+  takes.join();
+  REQUIRE(control);
+  bool was_set = false;
+  std::thread sets([&] { was_set = bool{control->set(256)}; });
+  const auto set = silent.hear();  // and does not answer
+  control->end();
+  sets.join();
+  CHECK(was_set);  // it has ended: who is late for that has failed in nothing
+  REQUIRE(set);
+  CHECK(set->verb == agent_verb::set);
+  CHECK_FALSE(silent.hear());  // hung up on, and asked for nothing more
+  CHECK_FALSE(control->has_gone());
 }
 
 TEST_CASE("AGA-4: agent server: an agent that is another user's is asked for nothing") {
