@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -83,6 +84,7 @@ status agent_actuator::take(const setting_target& target, const control_owner& o
     switch (answer.outcome) {
       case agent_outcome::done:
         facts_ = answer.facts;
+        clocks_ = answer.clocks_mhz;
         return {};
       case agent_outcome::governed:
         if (std::chrono::steady_clock::now() >= until) return setting_governed(word, answer.why);
@@ -134,6 +136,26 @@ status agent_actuator::set(int pace_of_1024) {
   std::lock_guard lock(mutex_);
   facts_ = answer->facts;
   return {};
+}
+
+status agent_actuator::ask_about_clock(agent_verb verb, int mhz) {
+  if (over_ || clocks_.empty()) return {};
+  agent_request r;
+  r.verb = verb;
+  r.clock_mhz = std::clamp(mhz, 1, highest_clock_mhz);
+  const auto answer = ask(r);
+  if (over_) return {};
+  if (!answer) return answer.error();
+  if (answer->outcome == agent_outcome::done) return {};
+  return agent_failed(to_string(kind_), at_.agent_socket.native(), answer->why);
+}
+
+status agent_actuator::set_clock(int mhz) {
+  return ask_about_clock(agent_verb::clock, mhz);
+}
+
+status agent_actuator::check_clock() {
+  return ask_about_clock(agent_verb::check_clock, highest_clock_mhz);
 }
 
 /// AGA-5. What was asked before is in the agent's hands, and it answers nobody.

@@ -6,6 +6,9 @@
 //   AGA-2  An agent that is gone, or does not answer, sets nothing for this rank any more:
 //     has_gone() says so from then on, and the device has what others want of it.
 //   AGA-3  Another job's device is asked for until at.seat_patience is over (SEA-2).
+//   AGA-6  A clock that an operation asks for goes the same way: its setter (clock_setter.hpp) has
+//     one at most under way, so the newest waits there, and what is of no use is never sent. Where
+//     the rank shares its device, or another process computes on it, it has none.
 //   AGA-5  end() waits for nothing, whatever the agent is doing or who is waiting for it: it hangs
 //     up, which is what the agent goes by (AGS-1). The device is free once that has seen it.
 //   AGA-4  Nothing is asked of an agent that is neither root's nor of this process's user, as the
@@ -19,6 +22,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "gpu/controls/actuator.hpp"
 #include "gpu/controls/agent_message.hpp"
@@ -67,6 +71,11 @@ class agent_actuator final : public actuator {
   actuator_facts facts() const override;
   bool has_gone() const override;
   std::string set_by() const override;
+  bool sets_clocks() const override { return !clocks_.empty(); }
+  std::vector<int> clocks_mhz() const override { return clocks_; }
+  /// AGA-6. Errors: agent_failed; agent_gone.
+  status set_clock(int mhz) override;
+  status check_clock() override;
 
  private:
   agent_actuator(control_place at, setting_kind kind) : at_(std::move(at)), kind_(kind) {}
@@ -74,12 +83,14 @@ class agent_actuator final : public actuator {
   result<agent_answer> ask(agent_request r);
   result<agent_answer> exchange(const agent_request& r);
   status take(const setting_target& target, const control_owner& owner);
+  status ask_about_clock(agent_verb verb, int mhz);
 
   const control_place at_;
   const setting_kind kind_;
   // Of make() alone, then as they are.
   io::unique_fd fd_;
   std::string agent_;
+  std::vector<int> clocks_;
   std::atomic<bool> over_ = false, gone_ = false;
   std::mutex asking_;  ///< one question at a time
   uint32_t sequence_ = 0;

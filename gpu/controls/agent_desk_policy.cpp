@@ -32,6 +32,14 @@ std::optional<std::string> agent_desk_policy::let_go(uint64_t client) {
   return out;
 }
 
+bool agent_desk_policy::has_alone(uint64_t client) const {
+  const auto found = claims_.find(client);
+  if (found == claims_.end()) return false;
+  return std::ranges::count_if(claims_, [&](const auto& entry) {
+           return entry.second.device == found->second.device;
+         }) == 1;
+}
+
 int agent_desk_policy::wish_of(const std::string& device) const {
   int out = whole_pace;
   for (const auto& [client, c] : claims_)

@@ -12,6 +12,8 @@
 //   AGD-2  Of the wishes of its ranks the least counts: the device is no faster than any of them
 //     has asked for. Without a rank, and while none has said a pace, there is no wish: the whole.
 //   AGD-3  Who has gone has no wish.
+//   AGD-4  Clocks of single operations (operation_clocks.hpp) are only who has a device alone may
+//     ask for: they would slow the others' operations, which have none of them.
 #pragma once
 
 #include <cstddef>
@@ -42,6 +44,8 @@ class agent_desk_policy {
   std::optional<std::string> let_go(uint64_t client);
   /// AGD-2
   int wish_of(const std::string& device) const;
+  /// Whether nobody beside a client has its device. AGD-4
+  bool has_alone(uint64_t client) const;
   size_t size() const { return claims_.size(); }
 
  private:

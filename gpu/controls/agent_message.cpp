@@ -1,8 +1,10 @@
 // Verified, then looked at; see agent_message.hpp.
 #include "gpu/controls/agent_message.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include <flatbuffers/flatbuffers.h>
 
@@ -20,7 +22,8 @@ constexpr size_t prefix_bytes = sizeof(flatbuffers::uoffset_t);
 constexpr size_t least_message_bytes = prefix_bytes + 8;
 
 /// One name for each, on the wire and here.
-static_assert(static_cast<int>(agent_verb::let_go) == static_cast<int>(wire::AgentVerb::let_go));
+static_assert(static_cast<int>(agent_verb::check_clock) ==
+              static_cast<int>(wire::AgentVerb::check_clock));
 static_assert(static_cast<int>(agent_outcome::failed) ==
               static_cast<int>(wire::AgentOutcome::failed));
 
@@ -83,6 +86,30 @@ bool is_share(double x) {
   return std::isfinite(x) && x >= 0 && x <= 1;
 }
 
+/// None is lost of a device that has as many as are told.
+std::vector<uint16_t> told_clocks(std::span<const int> all) {
+  std::vector<uint16_t> out;
+  const size_t count = std::min(all.size(), agent_clocks_told);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t at = count > 1 ? i * (all.size() - 1) / (count - 1) : 0;
+    out.push_back(
+        static_cast<uint16_t>(std::clamp<int>(all[at], 0, std::numeric_limits<uint16_t>::max())));
+  }
+  return out;
+}
+
+/// Highest first, and each one a clock.
+status read_clocks(const flatbuffers::Vector<uint16_t>* told, std::vector<int>& into) {
+  if (told == nullptr) return {};
+  if (told->size() > agent_clocks_told) return bad_agent_message("it has too many clocks");
+  for (const int mhz : *told) {
+    if (mhz == 0 || (!into.empty() && mhz >= into.back()))
+      return bad_agent_message("its clocks are none");
+    into.push_back(mhz);
+  }
+  return {};
+}
+
 std::optional<int64_t> delay_in(int64_t ns) {
   return ns < 0 ? std::nullopt : std::optional(ns);
 }
@@ -104,7 +131,7 @@ std::vector<std::byte> to_bytes(const agent_request& r) {
   const auto job = b.CreateString(cut_to(r.owner.job, agent_name_bytes));
   const auto root =
       wire::CreateAgentRequest(b, r.sequence, static_cast<wire::AgentVerb>(r.verb), word, gpu, job,
-                               r.owner.rank, r.owner.launch, r.pace_of_1024);
+                               r.owner.rank, r.owner.launch, r.pace_of_1024, r.clock_mhz);
   b.FinishSizePrefixed(root, request_mark);
   return bytes_in(b);
 }
@@ -113,10 +140,11 @@ std::vector<std::byte> to_bytes(const agent_answer& a) {
   flatbuffers::FlatBufferBuilder b(512);
   const auto why = b.CreateString(printable(a.why, agent_reason_length));
   const auto agent = b.CreateString(cut_to(a.agent, agent_name_bytes));
+  const auto clocks = b.CreateVector(told_clocks(a.clocks_mhz));
   const auto root =
       wire::CreateAgentAnswer(b, a.sequence, static_cast<wire::AgentOutcome>(a.outcome), why, agent,
                               a.facts.least, a.facts.most, a.facts.resolution, a.facts.saves_energy,
-                              a.facts.p50_ns.value_or(-1), a.facts.p99_ns.value_or(-1));
+                              a.facts.p50_ns.value_or(-1), a.facts.p99_ns.value_or(-1), clocks);
   b.FinishSizePrefixed(root, answer_mark);
   return bytes_in(b);
 }
@@ -128,10 +156,16 @@ result<agent_request> parse_agent_request(std::span<const std::byte> whole) {
   if (r->verb() > wire::AgentVerb::MAX) return bad_agent_message("it asks for nothing known");
   out.verb = static_cast<agent_verb>(r->verb());
   if (out.verb == agent_verb::take) TROUPE_CHECK(read_take(*r.operator->(), out));
-  if (out.verb != agent_verb::set) return out;
-  if (r->pace_of_1024() < 0 || r->pace_of_1024() > whole_pace)
-    return bad_agent_message("its pace is none");
-  out.pace_of_1024 = r->pace_of_1024();
+  if (out.verb == agent_verb::set) {
+    if (r->pace_of_1024() < 0 || r->pace_of_1024() > whole_pace)
+      return bad_agent_message("its pace is none");
+    out.pace_of_1024 = r->pace_of_1024();
+  }
+  if (out.verb == agent_verb::clock) {
+    if (r->clock_mhz() < 1 || r->clock_mhz() > highest_clock_mhz)
+      return bad_agent_message("its clock is none");
+    out.clock_mhz = r->clock_mhz();
+  }
   return out;
 }
 
@@ -151,6 +185,7 @@ result<agent_answer> parse_agent_answer(std::span<const std::byte> whole) {
   out.facts.saves_energy = a->saves_energy();
   out.facts.p50_ns = delay_in(a->p50_ns());
   out.facts.p99_ns = delay_in(a->p99_ns());
+  TROUPE_CHECK(read_clocks(a->clocks_mhz(), out.clocks_mhz));
   return out;
 }
 

@@ -6,7 +6,7 @@
 // Invariants
 //   AGM-1  What is read is bounded before anything is kept of it, verified before it is looked at,
 //     and means something: a word of power.control with the device that it is for, a name that a
-//     line can show, a pace between none and the whole one.
+//     line can show, a pace between none and the whole one, clocks that a device can have.
 //   AGM-2  What is written is read again.
 #pragma once
 
@@ -30,11 +30,13 @@ inline constexpr size_t most_agent_message_bytes = 2048;
 /// Characters of the reason in an answer, and bytes of a job's or an agent's name.
 inline constexpr size_t agent_reason_length = 300;
 inline constexpr size_t agent_name_bytes = 128;
+/// Clocks in an answer: of more of them some are told, evenly from the first to the last.
+inline constexpr size_t agent_clocks_told = 128;
 
 inline constexpr error_kind<std::string_view> bad_agent_message{
     "bad_agent_message", errc::bad_data, "no message between a job and a machine's agent: {}"};
 
-enum class agent_verb : uint8_t { take, set, facts, let_go };
+enum class agent_verb : uint8_t { take, set, facts, let_go, clock, check_clock };
 
 struct agent_request {
   uint32_t sequence = 0;
@@ -42,7 +44,8 @@ struct agent_request {
   // Of take.
   setting_target target = {};
   control_owner owner = {};
-  int pace_of_1024 = whole_pace;  ///< of set
+  int pace_of_1024 = whole_pace;      ///< of set
+  int clock_mhz = highest_clock_mhz;  ///< of clock
 };
 
 enum class agent_outcome : uint8_t {
@@ -59,6 +62,7 @@ struct agent_answer {
   std::string why = {};       ///< it is not done
   std::string agent = {};     ///< its name
   actuator_facts facts = {};  ///< without a name
+  std::vector<int> clocks_mhz = {};  ///< to take: as actuator::clocks_mhz()
 };
 
 /// How long the message is that begins so, with its prefix; none: the prefix is not there as a

@@ -85,6 +85,7 @@ class agent_server::work {
     std::optional<setting_target> target = {};  ///< it has said which
     control_owner owner = {};
     int pace_of_1024 = whole_pace;
+    bool may_clock = false, has_clock = false;  ///< AGS-6
     std::array<std::byte, most_agent_message_bytes> in{};
     size_t read = 0;  ///< of it
     std::vector<std::byte> out = {};
@@ -220,6 +221,9 @@ class agent_server::work {
       case agent_verb::let_go:
         let_go(c);
         return {};
+      case agent_verb::clock:
+      case agent_verb::check_clock:
+        return clock(c, r);
     }
     return {};
   }
@@ -241,6 +245,7 @@ class agent_server::work {
     } else {
       c.target = r.target;
       out.facts = *facts;
+      out.clocks_mhz = clocks_for(c);
       tell(agent_event::type::taken, c, "");
       return out;
     }
@@ -262,6 +267,40 @@ class agent_server::work {
     return with_facts(c, std::move(out));
   }
 
+  /// Which it may ask for from now on. AGS-6
+  std::vector<int> clocks_for(agent_client& c) {
+    std::vector<int> out;
+    if (desk_.has_alone(c.number)) {
+      if (auto clocks = controls_->clocks_of(*c.target)) out = std::move(*clocks);
+    } else {
+      for (auto& other : clients_)
+        if (other.target && device_of(*other.target) == device_of(*c.target)) undo_clock(other);
+    }
+    c.may_clock = !out.empty();
+    return out;
+  }
+
+  agent_answer clock(agent_client& c, const agent_request& r) {
+    agent_answer out;
+    if (!c.target || !c.may_clock || !desk_.has_alone(c.number)) {
+      out.outcome = agent_outcome::refused;
+      out.why = "no clock is set for it";
+      return out;
+    }
+    const bool sets = r.verb == agent_verb::clock;
+    c.has_clock = c.has_clock || sets;
+    const auto done =
+        sets ? controls_->set_clock(*c.target, r.clock_mhz) : controls_->check_clock(*c.target);
+    if (!done) put_reason(out, done.error());
+    return out;
+  }
+
+  /// What a device does not take now goes with its governor.
+  void undo_clock(agent_client& c) {
+    if (std::exchange(c.has_clock, false))
+      static_cast<void>(controls_->set_clock(*c.target, highest_clock_mhz));
+  }
+
   agent_answer with_facts(const agent_client& c, agent_answer out) const {
     if (!c.target) {
       out.outcome = agent_outcome::refused;
@@ -276,6 +315,7 @@ class agent_server::work {
   void let_go(agent_client& c) {
     const auto device = desk_.let_go(c.number);
     if (!device) return;
+    undo_clock(c);
     const auto done = controls_->wish(*c.target, desk_.wish_of(*device));
     c.pace_of_1024 = whole_pace;
     tell(agent_event::type::let_go, c, done ? "" : done.error().message);

@@ -15,6 +15,8 @@
 //   AGS-3  One request of a client is read at a time, and none before its answer is on its way.
 //   AGS-5  Of them `most_clients_of_user` at most are one user's, by the kernel's word: one
 //     more of his is told so, and let go, so that nobody takes the places of others.
+//   AGS-6  A clock of an operation is set for who has the device alone (AGD-4), was told that it
+//     may be, and is undone before its pace is, as that one goes or another rank comes.
 //   AGS-4  What is told of a client names who has connected, as the kernel says it, beside what he
 //     says of himself.
 #pragma once

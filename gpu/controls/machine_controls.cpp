@@ -132,15 +132,38 @@ const machine_controls::held_device* machine_controls::find(const setting_target
   return found == devices_.end() ? nullptr : &*found;
 }
 
-result<actuator_facts> machine_controls::facts_of(const setting_target& target) const {
-  std::lock_guard lock(mutex_);
+result<setting_governor*> machine_controls::governor_of(const setting_target& target) const {
   const auto* d = over_ ? nullptr : find(target);
   const auto word = to_string(target.kind);
   if (!d) return setting_not_held(word, "nothing of that device");
   if (!d->governor || !d->governor->governs())
     return setting_governed(word, "the agent has not got the device, either");
   if (d->by.kind != target.kind) return setting_not_held(word, to_string(d->by.kind));
-  return d->governor->facts();
+  return d->governor.get();
+}
+
+result<actuator_facts> machine_controls::facts_of(const setting_target& target) const {
+  std::lock_guard lock(mutex_);
+  TROUPE_TRY(governor, governor_of(target));
+  return governor->facts();
+}
+
+result<std::vector<int>> machine_controls::clocks_of(const setting_target& target) const {
+  std::lock_guard lock(mutex_);
+  TROUPE_TRY(governor, governor_of(target));
+  return governor->clocks_mhz();
+}
+
+status machine_controls::set_clock(const setting_target& target, int mhz) {
+  std::lock_guard lock(mutex_);
+  TROUPE_TRY(governor, governor_of(target));
+  return governor->set_clock(mhz);
+}
+
+status machine_controls::check_clock(const setting_target& target) {
+  std::lock_guard lock(mutex_);
+  TROUPE_TRY(governor, governor_of(target));
+  return governor->check_clock();
 }
 
 /// MCT-6. Before a pace of all was said that of an agent before holds on.

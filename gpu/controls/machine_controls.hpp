@@ -15,6 +15,9 @@
 //     found. What is held of some devices is held, whatever became of the others.
 //   MCT-6  What a job wishes for a device (agent_server.hpp) makes it slower than the others, and
 //     never faster than all are held at: of both the lower is set.
+//   MCT-7  So does a clock that a job's operation wishes for: it is below both (SGV-9), in no
+//     record, and none is set of a device that several processes compute on, or that is held in
+//     watts.
 #pragma once
 
 #include <memory>
@@ -67,6 +70,13 @@ class machine_controls {
   /// From now on, until another is said; the whole pace: none. Errors: as facts_of, and as set, of
   /// that device alone: what could not be set is tried again with the next pace of all. MCT-6
   status wish(const setting_target& target, int pace_of_1024);
+  /// Clocks that a job may have set of the device, as actuator::clocks_mhz(). Errors: as facts_of.
+  /// MCT-7
+  result<std::vector<int>> clocks_of(const setting_target& target) const;
+  /// As actuator::set_clock(), of that device. Errors: as facts_of; its own. MCT-7
+  status set_clock(const setting_target& target, int mhz);
+  /// As actuator::check_clock(). Errors: as facts_of; its own.
+  status check_clock(const setting_target& target);
   /// Takes back what was set, as far as that can be; nothing is set afterwards.
   void end() noexcept;
   /// The same of what was not taken over, which stays: who does not come to hold the machine leaves
@@ -94,6 +104,8 @@ class machine_controls {
   status take(held_device& d) const;
   /// Null: no such device.
   const held_device* find(const setting_target& target) const;
+  /// Errors: as facts_of.
+  result<setting_governor*> governor_of(const setting_target& target) const;
   status set_one(held_device& d, int pace_of_1024) const;
   status set_governed(held_device& d, int pace_of_1024) const;
 

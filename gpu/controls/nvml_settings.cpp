@@ -71,6 +71,10 @@ status nvml_settings::check_unshared() const {
   return {};
 }
 
+bool nvml_settings::is_shared() const {
+  return is_computed_on_by_others(session_->functions(), device_);
+}
+
 result<machine_setting> nvml_settings::clocks() {
   const auto& n = session_->functions();
   std::array<unsigned, 64> memory{};

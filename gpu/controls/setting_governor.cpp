@@ -297,7 +297,8 @@ uint64_t setting_governor::wanted_of(const setting_range& range) const {
 
 bool setting_governor::sets_clocks() const {
   std::lock_guard lock(mutex_);
-  return lock_ && !is_limit(target_.kind) && !target_.is_machines;
+  if (!lock_ || is_limit(target_.kind)) return false;
+  return !target_.is_machines || !port_->is_shared();
 }
 
 std::vector<int> setting_governor::clocks_mhz() const {

@@ -71,7 +71,8 @@ class setting_governor final : public actuator {
   status set(int pace_of_1024) override;
   void end() noexcept override;
   actuator_facts facts() const override;
-  /// A clock's, where it governs. SGV-9
+  /// A clock's, where it governs; of a machine's device (setting_target::is_machines) while not
+  /// several processes compute on it. SGV-9
   bool sets_clocks() const override;
   std::vector<int> clocks_mhz() const override;
   /// Errors: what the system or the driver says.

@@ -6,12 +6,14 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "gpu/controls/agent_server.hpp"
+#include "gpu/controls/operation_clocks.hpp"
 #include "tests/actors/replicas.hpp"
 #include "tests/gpu/controls/made_devices.hpp"
 
@@ -26,14 +28,14 @@ namespace controls = troupe::gpu::controls;
 /// It may set nothing itself.
 struct asking_engine {
   controls::made::made_devices devices;
-  std::unique_ptr<controls::agent_server> agent;
   std::mutex mutex;
   std::vector<std::string> noticed;
   bool is_let_go = false;
   std::condition_variable told;
+  std::unique_ptr<controls::agent_server> agent;
   std::optional<replicas> one;
 
-  asking_engine() {
+  explicit asking_engine(bool takes_slack = false) {
     auto held = controls::machine_controls::make(
         devices.at, {{{controls::setting_kind::cpufreq, ""}}}, {"rack7", 0, 7});
     REQUIRE(held);
@@ -52,6 +54,7 @@ struct asking_engine {
       o.job = "tiny";  // an agent asks for whom
       o.control = {"cpufreq"};
       o.controls = {};
+      o.clocks_operations = takes_slack;
       o.agent_socket = (devices.folder / "agent.sock").string();
       o.on_notice = [this](const std::string& text) {
         std::lock_guard lock(mutex);
@@ -104,4 +107,30 @@ TEST_CASE("ENG-14: engine: its device is the machine's again once it has ended")
   asking.one.reset();
   REQUIRE(asking.until_let_go());
   CHECK(asking.policy0() == "3000000\n");
+}
+
+TEST_CASE(
+    "ENG-15: engine: its operations have the clocks that the agent sets, until that is gone") {
+  asking_engine asking(true);
+  auto& engine = *asking.one->ranks[0];
+  REQUIRE(engine.facts().sets_clocks);
+  CHECK(engine.facts().clocks_mhz.front() == 3000);
+  asking.step(1, {});  // the pace is set
+  const auto table = controls::clock_table_of({{1200, 3600, 3000}, {1500, 3600, 3000}}, 0.01);
+  op_order begin{pipeline_op::begin};
+  begin.clocks = table;
+  engine.run(begin, {});
+  engine.run({pipeline_op::forward, 0, 0, 0}, [](const status&) {});
+  // None of its operations has the highest clock by then, so a lower one comes, and stays.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (asking.policy0() == "3000000\n" && std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  const auto clock = asking.policy0();
+  CHECK((clock == "1200000\n" || clock == "1500000\n"));
+  CHECK(asking.one->finish(0, 2).get().loss_sum > 0);
+  asking.agent.reset();
+  CHECK(asking.policy0() == "3000000\n");
+  const auto next = asking.step(3, {});
+  CHECK(next.loss_sum > 0);
+  CHECK(next.pauses);
 }

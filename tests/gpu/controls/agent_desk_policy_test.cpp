@@ -30,6 +30,21 @@ TEST_CASE("AGD-1: agent desk: a device is one job's, of one launch and one user"
   CHECK(desk.size() == 2);
 }
 
+TEST_CASE("AGD-4: agent desk: who shares a device has it not alone, and has it again after that") {
+  agent_desk_policy desk;
+  CHECK_FALSE(desk.has_alone(1));
+  CHECK_FALSE(desk.take(1, "GPU-0", tiny));
+  CHECK_FALSE(desk.take(2, "GPU-1", tiny));
+  CHECK(desk.has_alone(1));
+  CHECK(desk.has_alone(2));
+  CHECK_FALSE(desk.take(3, "GPU-0", tiny));
+  CHECK_FALSE(desk.has_alone(1));
+  CHECK_FALSE(desk.has_alone(3));
+  CHECK(desk.let_go(3) == "GPU-0");
+  CHECK(desk.has_alone(1));
+  CHECK_FALSE(desk.has_alone(3));
+}
+
 TEST_CASE("AGD-2: agent desk: the least of a job's wishes counts, for each device alone") {
   agent_desk_policy desk;
   CHECK(desk.wish_of("cpufreq") == whole_pace);

@@ -122,6 +122,51 @@ TEST_CASE(
   CHECK(of(0).error().is(bad_agent_message));
 }
 
+TEST_CASE("AGM-2: agent message: a clock is read as it was written, and clocks, highest first") {
+  agent_request r;
+  r.verb = agent_verb::clock;
+  for (const int mhz : {1, 1410, highest_clock_mhz}) {
+    r.clock_mhz = mhz;
+    const auto read = parse_agent_request(to_bytes(r));
+    REQUIRE(read);
+    CHECK(read->verb == agent_verb::clock);
+    CHECK(read->clock_mhz == mhz);
+  }
+  r.verb = agent_verb::check_clock;
+  const auto check = parse_agent_request(to_bytes(r));
+  REQUIRE(check);
+  CHECK(check->verb == agent_verb::check_clock);
+  agent_answer a;
+  CHECK(parse_agent_answer(to_bytes(a))->clocks_mhz.empty());
+  a.clocks_mhz = {1410, 1395, 210};
+  CHECK(parse_agent_answer(to_bytes(a))->clocks_mhz == a.clocks_mhz);
+  a.clocks_mhz.clear();
+  for (int mhz = 3000; mhz > 0; mhz -= 3) a.clocks_mhz.push_back(mhz);
+  a.why = std::string(5000, 'x');
+  a.agent = std::string(5000, 'y');
+  const auto whole = to_bytes(a);
+  CHECK(whole.size() <= most_agent_message_bytes);
+  const auto some = parse_agent_answer(whole);
+  REQUIRE(some);
+  CHECK(some->clocks_mhz.size() == agent_clocks_told);
+  CHECK(some->clocks_mhz.front() == 3000);
+  CHECK(some->clocks_mhz.back() == 3);
+}
+
+TEST_CASE("AGM-1: agent message: a clock that is none, and clocks out of order, are refused") {
+  agent_request r;
+  r.verb = agent_verb::clock;
+  for (const int mhz : {0, -1, highest_clock_mhz + 1, std::numeric_limits<int>::max()}) {
+    r.clock_mhz = mhz;
+    CHECK(is_refused(r));
+  }
+  agent_answer a;
+  for (const auto& wrong : {std::vector{1000, 1000}, std::vector{900, 1000}, std::vector{900, 0}}) {
+    a.clocks_mhz = wrong;
+    CHECK(parse_agent_answer(to_bytes(a)).error().is(bad_agent_message));
+  }
+}
+
 TEST_CASE("AGM-2: agent message: long texts are cut to what a message takes") {
   agent_answer a;
   a.why = std::string(5000, 'x');

@@ -25,6 +25,7 @@
 #include <doctest/doctest.h>
 
 #include "gpu/controls/agent_actuator.hpp"
+#include "gpu/controls/clock_setter.hpp"
 #include "gpu/controls/open_actuator.hpp"
 #include "gpu/controls/seat.hpp"
 #include "tests/gpu/controls/made_devices.hpp"
@@ -232,7 +233,7 @@ TEST_CASE("OPA-3: agent server: a rank without the right has its pace set, until
   CHECK(facts.saves_energy);
   CHECK(facts.least > 0);
   CHECK(facts.p99_ns);
-  CHECK_FALSE(control.sets_clocks());
+  CHECK(control.sets_clocks());
   CHECK_FALSE(control.has_gone());
   CHECK(at.heard.await(event_type::taken).owner.job == "tiny");
   const auto set = at.heard.await(event_type::set);
@@ -458,6 +459,89 @@ TEST_CASE("AGA-2: agent server: one that ends has let go, and its rank knows tha
   CHECK_FALSE(next->control);
   REQUIRE(next->passed.size() == 1);
   CHECK(at.open({"cpufreq"}).error().is(setting_refused));
+}
+
+TEST_CASE("AGS-6: agent server: who has a device alone has its operations' clocks set there") {
+  served_machine at;
+  const auto control = at.control();
+  REQUIRE(control->sets_clocks());
+  const auto clocks = control->clocks_mhz();
+  REQUIRE(clocks.size() > 1);
+  CHECK(clocks.front() == 3000);
+  REQUIRE(control->set_clock(1200));
+  CHECK(at.clock() == "1200000\n");
+  CHECK(control->check_clock());
+  REQUIRE(at.controls->set(256));  // MCT-7: what all are held at, a pace, a clock: the lowest
+  CHECK(at.clock() == "1200000\n");
+  REQUIRE(control->set_clock(2000));
+  CHECK(at.clock() == half);
+  REQUIRE(at.controls->set(whole_pace));
+  CHECK(at.clock() == "2000000\n");
+  REQUIRE(control->set(256));
+  CHECK(at.clock() == half);
+  REQUIRE(control->set(whole_pace));
+  CHECK(at.clock() == "2000000\n");
+  control->end();
+  at.heard.await(event_type::let_go);
+  CHECK(at.clock() == found);
+  CHECK(control->set_clock(1200));  // it has ended
+  CHECK(control->check_clock());
+  CHECK(at.clock() == found);
+}
+
+TEST_CASE("AGS-6: agent server: a clock is gone as another rank of the job shares the device") {
+  served_machine at;
+  const auto first = at.control(0);
+  REQUIRE(first->set_clock(1200));
+  REQUIRE(first->set(512));
+  const auto second = at.control(1);
+  CHECK_FALSE(second->sets_clocks());
+  CHECK(second->clocks_mhz().empty());
+  CHECK(at.clock() == "2121000\n");  // the pace's
+  const auto refused = first->set_clock(1200);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().is(agent_failed));
+  CHECK(second->set_clock(1200));  // it sets none, and asks for none
+  CHECK(at.clock() == "2121000\n");
+  CHECK_FALSE(first->has_gone());
+}
+
+TEST_CASE("AGS-6: agent server: who was told of no clock asks in vain, and is asked for none") {
+  served_machine at;
+  const asker rank(at);
+  CHECK(rank.ask(agent_verb::clock).outcome == agent_outcome::refused);  // it has no device
+  CHECK(rank.ask(agent_verb::check_clock).outcome == agent_outcome::refused);
+  CHECK(at.heard.count(event_type::taken) == 0);
+  made_devices limited;
+  limited.at.patience = limited.at.seat_patience = 1ms;
+  auto controls = machine_controls::make(limited.at, {{{setting_kind::rapl, ""}}}, {"rack7", 0, 7});
+  REQUIRE(controls);
+  const auto clocks = (*controls)->clocks_of({setting_kind::rapl, ""});
+  REQUIRE(clocks);
+  CHECK(clocks->empty());  // MCT-7: it is held in watts
+}
+
+TEST_CASE(
+    "AGA-6: agent server: of clocks that come fast the newest is set there, and none is lost") {
+  served_machine at;
+  const std::shared_ptr<actuator> control = at.control();
+  clock_setter setter(control);
+  for (int mhz = 2900; mhz >= 1300; mhz -= 100) setter.wish(mhz);
+  const auto until = std::chrono::steady_clock::now() + 60s;  // CKS-2: the last one comes
+  while (at.clock() != "1300000\n" && std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  CHECK(at.clock() == "1300000\n");
+  CHECK_FALSE(setter.has_failed());
+}
+
+TEST_CASE("AGA-6: agent server: a clock that does not bind is found out as it is looked at") {
+  served_machine at(1h, true);
+  const auto control = at.control();
+  REQUIRE(control->set_clock(1200));  // it is written, and not read
+  const auto looked = control->check_clock();
+  REQUIRE_FALSE(looked);
+  CHECK(looked.error().is(agent_failed));
+  CHECK_FALSE(control->has_gone());
 }
 
 TEST_CASE("AGA-5: agent server: who ends waits for no answer, nor does who asks just then") {

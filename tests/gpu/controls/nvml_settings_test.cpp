@@ -354,6 +354,21 @@ TEST_CASE("SGV-9: nvml settings: an operation's clock is locked, below the pace'
   CHECK_FALSE(m.governor(setting_kind::nvml_limit)->sets_clocks());
 }
 
+TEST_CASE(
+    "MCT-7: nvml settings: of a machine's GPU no clock is a job's while several compute there") {
+  const gpu_machine m;
+  const auto governor = setting_governor::make(m.at, {setting_kind::nvml_clocks, "GPU-0", true},
+                                               {"rack7", 0, 7, true});
+  REQUIRE(governor);
+  CHECK((*governor)->sets_clocks());
+  CHECK_FALSE((*governor)->clocks_mhz().empty());
+  m.card(0).processes = 2;
+  CHECK_FALSE((*governor)->sets_clocks());
+  CHECK((*governor)->clocks_mhz().empty());
+  m.card(0).processes = 1;
+  CHECK((*governor)->sets_clocks());
+}
+
 TEST_CASE("SGV-9: nvml settings: a clock that does not bind is found out as it is looked at") {
   const gpu_machine m;
   const auto governor = m.governor(setting_kind::nvml_clocks);
