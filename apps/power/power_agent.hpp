@@ -15,9 +15,9 @@
 //     it does not hold; one that fails to start leaves it. By hand `troupe power restore` takes it
 //     back. One of whose devices does not answer any more ends all the same, and what is set stays.
 //   PGA-3  One process is the agent of an output folder: it is locked.
-//   PGA-4  What jobs ask for at its socket (gpu/controls/agent_server.hpp) makes devices slower
-//     than the budget lets them be, and never faster, and is let go before anything else as it
-//     ends: what stays is the budget's.
+//   PGA-4  What jobs ask for at its socket (gpu/controls/agent_server.hpp), a pace or clocks of
+//     operations, makes devices slower than the budget lets them be, and never faster, and is let
+//     go before anything else as it ends: what stays is the budget's.
 #pragma once
 
 #include <memory>

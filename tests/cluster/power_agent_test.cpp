@@ -167,6 +167,11 @@ TEST_CASE("PGA-4: power agent: at its socket a job has its pace set, and no fast
   const auto job =
       controls::agent_actuator::make(at, {controls::setting_kind::cpufreq, ""}, {"tiny", 0, 1});
   REQUIRE(job);
+  REQUIRE((*job)->sets_clocks());
+  REQUIRE((*job)->set_clock(2000));  // an operation's
+  CHECK(machine.clock() == 2'000'000);
+  REQUIRE((*job)->set_clock(controls::highest_clock_mhz));
+  CHECK(machine.clock() == found_khz);
   REQUIRE((*job)->set(512));
   const int of_job = machine.clock();
   CHECK(of_job < found_khz);
@@ -178,6 +183,8 @@ TEST_CASE("PGA-4: power agent: at its socket a job has its pace set, and no fast
   REQUIRE((*job)->set(512));
   CHECK(run({"power", "budget", "60"}).code == 0);
   CHECK(machine.until_clock(of_job));
+  REQUIRE((*job)->set_clock(1200));  // and goes with the socket
+  CHECK(machine.clock() == 1'200'000);
   auto another = agent_words(signs.folder, listening);
   another[9] = (signs.folder / "another").string();  // its output
   CHECK(run(another).code == 75);                    // somebody listens there
