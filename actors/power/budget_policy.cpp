@@ -257,11 +257,22 @@ bool budget_policy::is_fresh(size_t child, int64_t now_ns) const {
   return l.heard && !l.elsewhere && now_ns - l.heard_ns <= rules_.fresh_ns;
 }
 
+/// Up to a lease's time: whoever takes longer keeps no others from what is theirs. BGT-12
 bool budget_policy::knows(int64_t now_ns) const {
   if (knew_) return true;
   for (size_t i = 0; i < ledgers_.size(); ++i)
-    if (!ledgers_[i].fenced && now_ns - began_ns_ < fall_ns(i)) return false;
+    if (!ledgers_[i].fenced && now_ns - began_ns_ < std::min(fall_ns(i), fall_ns())) return false;
   return true;
+}
+
+/// What may be drawn above what is counted, by children that have acked nothing of ours and may
+/// not have fallen yet from what a parent before us had under way. BGT-12
+int64_t budget_policy::unfallen_mw(int64_t now_ns) const {
+  int64_t out = 0;
+  for (size_t i = 0; i < ledgers_.size(); ++i)
+    if (!ledgers_[i].fenced && now_ns - began_ns_ < fall_ns(i))
+      out += std::max<int64_t>(0, most_mw(i) - counted_mw(i));
+  return out;
 }
 
 /// In shares the breaker carries what is in force: a cap that falls, once or tick by tick, is
@@ -486,8 +497,8 @@ void budget_policy::cut(const own_cap& own, bool knows) {
 }
 
 /// Then what rises: high priority first, out of what is free. PWR-1
-void budget_policy::raise(int64_t own_mw, std::span<const int64_t> covered_mw) {
-  int64_t free_mw = own_mw - counted_mw();
+void budget_policy::raise(int64_t own_mw, std::span<const int64_t> covered_mw, int64_t now_ns) {
+  int64_t free_mw = own_mw - counted_mw() - unfallen_mw(now_ns);
   if (free_mw < 0 && !out_.thresholds_stand) return;
   for (const auto priority : {power_class::high, power_class::low})
     for (size_t i = 0; i < children_.size(); ++i) {
@@ -533,7 +544,7 @@ const budget_decision& budget_policy::tick(const own_cap& own, const budget_samp
   const bool may_raise = knows(now_ns);
   knew_ = may_raise;
   cut(own, may_raise);
-  if (may_raise) raise(own.cap_mw, sample.covered_mw);  // BGT-1
+  if (may_raise) raise(own.cap_mw, sample.covered_mw, now_ns);  // BGT-1
   send(own, now_ns);
   return out_;
 }

@@ -29,8 +29,8 @@
 //     above its ceiling, or what it was granted or the journal says where that is more: a wrong
 //     number of one takes no more from the others than its machines can draw.
 //   BGT-1  A parent raises nobody before each child has acked a lease of its own epoch, or has
-//     fallen by itself: ttl, a tick and the actuation after it began. It cuts before that where
-//     what children have told is more than its own cap.
+//     fallen by itself: ttl, a tick and the actuation, a lease's time of it at most (BGT-12), after
+//     it began. It cuts before that where what children have told is more than its own cap.
 //   BGT-2  Thresholds stand only while telemetry is fresh, the own lease valid and the brake armed,
 //     and not before a first reading.
 //   BGT-3  At most `ring` caps are unacked; a further change replaces the newest of them.
@@ -61,7 +61,9 @@
 //     than before, until a later one is heard: silence does not say that nothing draws.
 //   BGT-12  A child that has measured that its caps take longer to be in force than the rules say
 //     is waited for so long: until it has fallen by itself, and, up to a lease's time, where there
-//     is too little for all. What was measured is not taken back.
+//     is too little for all, and by the others that are to be raised as a parent begins. Beyond a
+//     lease's time nobody waits for it: what it may draw until then is kept free of what rises.
+//     What was measured is not taken back.
 #pragma once
 
 #include <algorithm>
@@ -276,7 +278,8 @@ class budget_policy {
   static void change(ledger& l, const power_share& to);
   bool lacks(size_t child, int64_t has_mw) const;
   void cut(const own_cap& own, bool knows);
-  void raise(int64_t own_mw, std::span<const int64_t> covered_mw);
+  int64_t unfallen_mw(int64_t now_ns) const;
+  void raise(int64_t own_mw, std::span<const int64_t> covered_mw, int64_t now_ns);
   void send(const own_cap& own, int64_t now_ns);
 
   budget_rules rules_;

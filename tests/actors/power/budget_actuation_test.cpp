@@ -128,3 +128,26 @@ TEST_CASE(
   f.ticks(5);
   CHECK(f.caps()[0] > 10'000);
 }
+
+TEST_CASE(
+    "BGT-1, BGT-12: budget: whoever needs an hour keeps the others from what it may draw alone") {
+  family f;
+  f.terms = {{power_class::low, 10'000, 40'000, 100'000, 1000, 10'000},
+             {power_class::high, 10'000, 20'000, 40'000, 1000, 10'000}};
+  f.children = {lease_policy(40'000, 1, 40'000), lease_policy(20'000, 1, 20'000)};
+  f.wishes = {100'000, 0};
+  f.acts_ns[1] = 3600 * budget_second;
+  f.hears[1] = false;  // it may follow what a parent before has granted, and acks nothing
+  f.new_parent(2);
+  const auto waits = static_cast<int>((2 * f.rules.ttl_ns + f.rules.tick_ns) / budget_second);
+  f.ticks(waits - 1);
+  CHECK_FALSE(f.parent.knows(f.now_ns));
+  CHECK(f.caps()[0] == 40'000);
+  f.ticks(2);
+  CHECK(f.parent.knows(f.now_ns));
+  CHECK(f.caps()[0] == 60'000);  // beside 40 W, which the other may draw
+  f.ticks(3500);
+  CHECK(f.caps()[0] == 60'000);
+  f.ticks(120);
+  CHECK(f.caps()[0] == 80'000);  // it has fallen to its static share
+}
