@@ -178,8 +178,36 @@ void fill_ahead(loader_state& st, split_feed& feed) {
   while (feed.filled < limit) fill(st, feed, ++feed.filled);
 }
 
+/// All that decides what is opened. LDR-7
+std::vector<uint8_t> order_in(const msg<fbs::OpenLoader>& m) {
+  auto of = m.unpack();
+  of.tells_progress = false;
+  flatbuffers::FlatBufferBuilder out;
+  out.Finish(fbs::OpenLoader::Pack(out, &of));
+  return {out.GetBufferPointer(), out.GetBufferPointer() + out.GetSize()};
+}
+
+/// Where its batches will be.
+msg<fbs::LoaderReady> ready(loader_pointer self, const msg<fbs::OpenLoader>& m) {
+  const auto& st = self->state;
+  const auto& train = st.feeds[static_cast<size_t>(fbs::Split::train)];
+  return make_msg<fbs::LoaderReady>(context_of(*self, m.header()), [&](auto& r) {
+    r.tokens = tokens_of(train);
+    r.train_windows = train.order->train_windows();
+    const auto& v = st.feeds[static_cast<size_t>(fbs::Split::validation)];
+    r.validation_windows = v.held_out ? v.order->validation_windows() : v.order->train_windows();
+    r.shared_memory = st.memory->path();
+    r.slot_bytes = st.memory->slot_bytes();
+    r.slots = static_cast<uint32_t>(st.memory->slots());
+    r.rows = static_cast<uint32_t>(rows_of(st.job, st.data_ranks));
+    r.data_ranks = st.data_ranks;
+  });
+}
+
 caf::result<msg<fbs::LoaderReady>> open(loader_pointer self, const msg<fbs::OpenLoader>& m) {
   auto& st = self->state;
+  auto order = order_in(m);
+  if (st.memory && st.opened == order) return ready(self, m);  // LDR-7
   const auto received = received_job(m->config_toml());
   if (!received) return to_caf(received.error());
   const auto& job = *received;
@@ -204,18 +232,9 @@ caf::result<msg<fbs::LoaderReady>> open(loader_pointer self, const msg<fbs::Open
   st.feeds = std::move(*feeds);
   st.memory.emplace(std::move(*memory));
   auto& train = st.feeds[static_cast<size_t>(fbs::Split::train)];
+  st.opened = std::move(order);
   auto rp = self->make_response_promise<msg<fbs::LoaderReady>>();
-  rp.deliver(make_msg<fbs::LoaderReady>(context_of(*self, m.header()), [&](auto& r) {
-    r.tokens = tokens_of(train);
-    r.train_windows = train.order->train_windows();
-    const auto& v = st.feeds[static_cast<size_t>(fbs::Split::validation)];
-    r.validation_windows = v.held_out ? v.order->validation_windows() : v.order->train_windows();
-    r.shared_memory = st.memory->path();
-    r.slot_bytes = st.memory->slot_bytes();
-    r.slots = static_cast<uint32_t>(st.memory->slots());
-    r.rows = static_cast<uint32_t>(rows);
-    r.data_ranks = st.data_ranks;
-  }));
+  rp.deliver(ready(self, m));
   fill_ahead(st, train);
   return rp;
 }
@@ -253,6 +272,7 @@ caf::result<msg<fbs::BatchReady>> fetch(loader_pointer self, const msg<fbs::Batc
   }
   if (number < feed.first || number < asked->second || number > asked->second + 1)
     return to_caf(batch_out_of_order(m->consumer(), number, asked->second));
+  st.opened.clear();
   asked->second = number;
   auto rp = self->make_response_promise<msg<fbs::BatchReady>>();
   feed.waiting.push_back({m, rp});

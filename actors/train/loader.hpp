@@ -17,11 +17,14 @@
 //   LDR-5  An opening that fails changes nothing; one more that succeeds begins anew.
 //   LDR-6  Where attention begins anew with each document, every stage is told the same borders:
 //     those that the tokens of the row itself have (io::find_documents).
+//   LDR-7  Asked once more for what is open already, while nobody has asked for a batch of it, it
+//     answers as before: who waits for data that take long asks again and again (RUN-7).
 //
 // Failure policy: escalate to the run.
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <stop_token>
@@ -75,6 +78,7 @@ struct split_feed {
 
 struct loader_state {
   static inline const char* name = "loader";
+  std::vector<uint8_t> opened;  ///< the order that opened it; none: a batch was asked for. LDR-7
   config::job job;
   std::vector<uint32_t> data_ranks;  ///< whose rows are laid out, in the order of a slot
   std::optional<int32_t> document_end;  ///< token; where rows are told their documents

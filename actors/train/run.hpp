@@ -16,8 +16,9 @@
 //   RUN-6  Where the job has several heads, a checkpoint is committed only after a majority of
 //     voters has said that it still follows this one (actors/heads/elector.hpp): a head that wakes
 //     up in the place of another commits nothing.
-//   RUN-7  Data may take longer than a start may (timeouts.start_s) while their loader tells how
-//     far it has come: they are asked for again, the first request goes on meanwhile.
+//   RUN-7  Data may take longer than a start may (timeouts.start_s) while one of their loaders
+//     tells how far it has come, in a recovery as in a start: they are asked for again, the first
+//     request goes on meanwhile (LDR-7).
 //
 // Failure policy: a failed save is a warning, except the last one; so are a model that was not
 // written and a copy that is late; a lost node, or a step that fails as where one is lost, begins a

@@ -41,8 +41,8 @@ msg<fbs::OpenLoader> loader_order(run_pointer self, size_t loader, data_request 
     m.first_step = st.job.step() + 1;
     m.first_row = first_row_after(st.job.tokens(), st.job.plan().job.train.seq_len);
     m.skipped = to_message(st.job.skipped());
-    // Of what was asked for again the first request goes on telling.
-    m.tells_progress = loader == 0 && st.job.recoveries() == 0 && request == data_request::first;
+    // Of what was asked for again the first request goes on telling. RUN-7
+    m.tells_progress = request == data_request::first;
   });
 }
 
@@ -74,11 +74,6 @@ void ask_for_data(run_pointer self, data_request request) {
       [self](size_t, const error& e) { data_is_late(self, e); });
 }
 
-bool is_of_loader(run_pointer self, const caf::strong_actor_ptr& who) {
-  const auto& all = self->state.crew.loaders;
-  return std::any_of(all.begin(), all.end(), [&](const auto& l) { return who == l.loader; });
-}
-
 }  // namespace
 
 void open_data(run_pointer self) {
@@ -88,7 +83,13 @@ void open_data(run_pointer self) {
 void hear_notice(run_pointer self, const msg<fbs::Notice>& m) {
   auto& st = self->state;
   if (st.job.state() == job_state::ended) return;  // RUN-3
-  st.loader_told |= is_of_loader(self, self->current_sender());
+  const auto& all = st.crew.loaders;
+  const auto from = std::ranges::find_if(
+      all, [who = self->current_sender()](const auto& l) { return who == l.loader; });
+  const bool is_loaders = from != all.end();
+  st.loader_told |= is_loaders;
+  // A person hears it of one, as the job starts.
+  if (is_loaders && (from != all.begin() || st.job.recoveries() > 0)) return;
   self->send(st.record.reporter, m);
 }
 

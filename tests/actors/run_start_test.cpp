@@ -92,7 +92,7 @@ TEST_CASE("run: the start asks committer, loaders and stages for what the plan a
     CHECK(m.consumers == std::vector{static_cast<uint32_t>(i)});
     CHECK(m.first_step == 1);
     CHECK(m.first_row == 0);
-    CHECK(m.tells_progress == (i == 0));
+    CHECK(m.tells_progress);
     CHECK(m.config_toml.find("steps = 4") != std::string::npos);
     CHECK(f.stages[0].idle());  // all loaders are waited for
     open.answer<fbs::LoaderReady>([&](auto& r) { r = f.data_of(i); });
@@ -294,6 +294,32 @@ TEST_CASE(
   f.committer.tell(f.run, f.make<fbs::Notice>([](auto& n) { n.text = "of something else"; }));
   f.pass(30min);
   CHECK(is_error(error_of(f.ended()), no_answer, "start_s"));
+}
+
+TEST_CASE(
+    "RUN-7: run: a loader that is slower than the first is waited for, and a person hears one") {
+  scripted_run f;
+  f.admit();
+  f.pass_phase(start_phase::open_folder);
+  const auto tells = [&](size_t loader, const char* text) {
+    f.loaders[loader].tell(f.run, f.make<fbs::Notice>([&](auto& n) { n.text = text; }));
+  };
+  tells(0, "the first one");
+  f.loaders[0].take<fbs::OpenLoader>().answer<fbs::LoaderReady>([&](auto& r) { r = f.data_of(0); });
+  tells(1, "the second one");
+  const auto slow = f.loaders[1].take<fbs::OpenLoader>();
+  f.pass(30min);
+  tells(1, "the second one");
+  f.pass(30min);
+  const auto said = f.said();
+  CHECK(any_has(said, "the first one"));
+  CHECK_FALSE(any_has(said, "the second one"));
+  CHECK(f.coordinator.take_all<fbs::RunEnded>().empty());
+  f.loaders[0].take<fbs::OpenLoader>();
+  f.loaders[0].take<fbs::OpenLoader>().answer<fbs::LoaderReady>([&](auto& r) { r = f.data_of(0); });
+  f.loaders[1].take<fbs::OpenLoader>();
+  f.loaders[1].take<fbs::OpenLoader>().answer<fbs::LoaderReady>([&](auto& r) { r = f.data_of(1); });
+  CHECK_FALSE(f.stages[0].idle());  // which are built now
 }
 
 TEST_CASE("run: what it goes on from is loaded by every stage, and the data begin behind it") {
