@@ -44,24 +44,35 @@ std::string file_of(const config::job& job) {
   return job.power.profile.empty() ? job.job.output + "/clocks.csv" : job.power.profile;
 }
 
-/// SLJ-1
+/// Whatever its profile is. SLJ-1
 template <class Job>
-status check_fit(const Job& job, const power::clock_profile& profile) {
+status check_size(const Job& job) {
+  const size_t stages = power::clock_profile::most_stages;
+  const auto operations = job.micro_batches * job.stages * power::instructions;
+  if (job.stages <= stages && operations <= frontier_policy::most_operations) return {};
+  return slack_too_large(job.stages, operations, stages, frontier_policy::most_operations);
+}
+
+/// Why no plan can be made of it; empty: it can.
+template <class Job>
+std::string misfit_of(const Job& job, const power::clock_profile& profile) {
   const auto has = profile.stages.size();
-  if (has != job.stages)
-    return profile_unfit(job.file, fmt::format("it has {} stages, the job {}", has, job.stages));
-  const auto operations = job.micro_batches * has * power::instructions;
-  if (operations > frontier_policy::most_operations)
-    return profile_unfit(job.file, fmt::format("{} operations of a step are more than {}",
-                                               operations, frontier_policy::most_operations));
+  if (has != job.stages) return fmt::format("it has {} stages, the job {}", has, job.stages);
   double most_w = 0;
   for (const auto& stage : profile.stages)
     for (const auto& rows : stage)
       for (const auto& r : rows) most_w = std::max(most_w, r.energy_j / r.time_s);
-  if (job.blocking_w >= most_w)
-    return profile_unfit(job.file, fmt::format("no row draws more than {:.1f} W, and a device that "
-                                               "waits power.blocking_w = {}",
-                                               most_w, job.blocking_w));
+  if (job.blocking_w < most_w) return {};
+  return fmt::format(
+      "no row draws more than {:.1f} W, and a device that waits power.blocking_w = {}", most_w,
+      job.blocking_w);
+}
+
+/// SLJ-1
+template <class Job>
+status check_fit(const Job& job, const power::clock_profile& profile) {
+  const auto why = misfit_of(job, profile);
+  if (!why.empty()) return profile_unfit(job.file, why);
   return {};
 }
 
@@ -113,16 +124,18 @@ std::unique_ptr<frontier_policy> policy_of(const Job& job, power::clock_profile 
 template <class Job>
 std::shared_ptr<power::planned_slack> planned_of(const Job& job, power::live_profile measured,
                                                  const std::stop_token& over) {
+  if (const auto why = misfit_of(job, measured.profile); !why.empty()) {
+    auto out = std::make_shared<power::planned_slack>();
+    out->warns = true;
+    out->note = fmt::format(
+        "slack is not taken, all run at the highest clocks: of what was measured {}", why);
+    return out;
+  }
   const auto written = write_profile(job.file, text_of(measured, job.name));
-  const auto fit = check_fit(job, measured.profile);
-  auto out = fit ? planned(policy_of(job, std::move(measured.profile)), over)
-                 : std::make_shared<power::planned_slack>();
+  auto out = planned(policy_of(job, std::move(measured.profile)), over);
   if (!out) return out;
-  out->warns = !written || !fit;
-  if (!fit)
-    out->note =
-        fmt::format("slack is not taken, all run at the highest clocks: {}", fit.error().message);
-  else if (!written)
+  out->warns = !written;
+  if (!written)
     out->note = fmt::format("what clocks cost is measured and planned by, but cannot be kept: {}",
                             written.error().message);
   else
@@ -139,6 +152,7 @@ result<std::shared_ptr<slack_planner>> slack_planner::begin(const train::job_pla
   const planned_job job{plan.job.job.name, file_of(plan.job),
                         static_cast<size_t>(plan.ranks.front().at.grid.pipeline),
                         static_cast<size_t>(plan.micro_batches), p.blocking_w};
+  TROUPE_CHECK(check_size(job));
   std::shared_ptr<slack_planner> out(new slack_planner(job));
   const auto text = io::read_file(job.file, power::clock_profile::most_bytes);
   if (!text && text.error().code == errc::not_found) {

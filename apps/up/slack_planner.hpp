@@ -7,7 +7,8 @@
 //   SLJ-2  Planning, which takes seconds, holds nothing up: until it is done there is no plan. It
 //     ends with this object.
 //   SLJ-3  What is measured is written as a whole or not at all, in the form of any profile, and a
-//     line says so where its joules are modelled.
+//     line says so where its joules are modelled. What no plan can be made of is not: the job's
+//     next start would be refused for it.
 //   SLJ-4  Without power.profile the file is clocks.csv in the job's output folder.
 #pragma once
 
@@ -29,10 +30,16 @@ inline constexpr error_kind<std::string_view, std::string> profile_unfit{
     "remove it, or name a file that does not exist, and the job measures it anew; or set "
     "power.slack = \"off\""};
 
+/// Stages and operations of a step, and how many slack is planned for.
+inline constexpr error_kind<size_t, size_t, size_t, size_t> slack_too_large{
+    "slack_too_large", errc::bad_config,
+    "a step of {} stages and {} operations is more than slack is planned for: {} and {}",
+    "make micro-batches larger (train.micro_batch), or set power.slack = \"off\""};
+
 class slack_planner {
  public:
   /// Null where the job takes no slack. Errors: not_found, where there is no folder for a file that
-  /// is to be measured; io; bad_profile, with the file's name; profile_unfit.
+  /// is to be measured; io; bad_profile, with the file's name; profile_unfit; slack_too_large.
   static result<std::shared_ptr<slack_planner>> begin(const train::job_plan& plan);
   ~slack_planner();
   slack_planner(const slack_planner&) = delete;

@@ -147,6 +147,11 @@ TEST_CASE("SLJ-3: slack planner: measured rows that no plan can be made of make 
   }
   CHECK_FALSE(plan->policy);
   CHECK(plan->warns);
+  CHECK_FALSE(plan->note.empty());
+  CHECK_FALSE(std::filesystem::exists(f.folder / "new.csv"));
+  const auto next = f.begin({"power.profile=" + (f.folder / "new.csv").string()});
+  REQUIRE(next);  // and measures again
+  CHECK((*next)->profiles());
 }
 
 TEST_CASE("SLJ-4: slack planner: without power.profile it is in the job's output") {
@@ -171,4 +176,11 @@ TEST_CASE("SLJ-1: slack planner: a profile that is none, or of another job, is r
   CHECK(f.why_not({"parallel.pipeline=2", "cluster.workers_per_node=2"}).is(apps::profile_unfit));
   std::ofstream(f.file) << "stage,instruction,frequency,time,energy\n0,forward,1410,x,1\n";
   CHECK(f.why_not({}).is(power::bad_profile));
+}
+
+TEST_CASE("SLJ-1: slack planner: a job that is too large to be planned is refused, not measured") {
+  const planned_start f;
+  const std::vector<std::string> large{"train.batch=4096", "train.micro_batch=2",
+                                       "power.profile=" + (f.folder / "new.csv").string()};
+  CHECK(f.why_not(large).is(apps::slack_too_large));
 }
