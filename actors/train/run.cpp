@@ -281,7 +281,8 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
   tell_step_made(self, step, done.took_ms, parts, of_ranks);
   std::vector<std::vector<step_part>> usual;
   if (self->state.slack.of_step) usual = as_usual(self->state, of_ranks);
-  tell_times(self, step, done.took_ms, oddity_of_step(parts, of_ranks),
+  tell_times(self, step, done.took_ms,
+             as_usual(self->state, oddity_of_step(parts, of_ranks)),
              usual.empty() ? of_ranks : usual);
   done.waited_ms = longest_wait_ms(of_ranks, pipeline_op::await_copies);
   done.parts = merged(of_ranks);
@@ -589,6 +590,7 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
   for (const auto& command : st.job.begin(now_ns(*self))) std::visit(executor{self}, command);
   show(self);
   begin_power(self);
+  begin_slack(self);
   return {
       status_handler(self),
       [self](const msg<fbs::ClusterReady>& m, const std::vector<caf::strong_actor_ptr>& handles) {

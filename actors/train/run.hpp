@@ -121,8 +121,12 @@ struct run_slack {
   std::shared_ptr<const fbs::JobClocksT> told = {}, of_step = {};
   bool sets_clocks = false, saves_energy = false;  ///< all ranks
   std::vector<std::vector<uint32_t>> ladders = {};  ///< clocks that all ranks of a stage can have
-  /// Of operations of each rank, in the last step without clocks.
+  /// Of operations of each rank, in its last step at the highest clocks; 0: none is known.
   std::vector<double> usual_ms = {};
+  /// Of the step that has ended: how many times as long its clocks made each rank, and what a
+  /// trial of clocks left all ranks together of their speed. RSL-3
+  std::vector<double> times = {};
+  uint32_t speed_of_1024 = work_pace::whole;
 };
 
 /// What the predictor is told of steps (run_times.hpp).

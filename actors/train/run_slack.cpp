@@ -2,9 +2,11 @@
 #include "actors/train/run_slack.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "actors/base/context.hpp"
+#include "actors/train/run_commit.hpp"
 #include "messages/actors.hpp"
 #include "messages/text.hpp"
 
@@ -68,14 +70,40 @@ double clocked_ms(std::span<const step_part> parts) {
   return out;
 }
 
-/// By how much the clocks of the step are slower than the highest. RSL-3
-double times_of(const run_state& st, size_t rank, std::span<const step_part> parts) {
+/// All of a rank's operations have its clock in a trial.
+bool has_trial_clock(const step_part& p) {
+  const auto& facts = facts_of(p.kind);
+  return facts.stream == op_stream::compute && facts.resource == op_resource::device;
+}
+
+/// Whether a pace or the brake held the step.
+bool is_paced(const run_state& st) {
+  return st.power.step_pace.of_1024 < work_pace::whole || st.power.brakes;
+}
+
+/// Whether a rank has a lower clock than its highest in a trial.
+bool is_lowered(const run_state& st, size_t rank) {
   const auto* table = rank < st.job.plan().ranks.size() ? table_of(st, rank) : nullptr;
-  if (table == nullptr) return 1;
-  if (st.slack.of_step->trial == 0)
-    return table->times >= 1 ? static_cast<double>(table->times) : 1;
-  const double usual_ms = rank < st.slack.usual_ms.size() ? st.slack.usual_ms[rank] : 0;
-  return usual_ms > 0 ? std::max(1.0, clocked_ms(parts) / usual_ms) : 1;
+  if (table == nullptr || st.slack.of_step->trial == 0) return false;
+  const auto stage = static_cast<size_t>(st.job.plan().ranks[rank].at.place().pipeline);
+  const auto& ladders = st.slack.ladders;
+  return stage >= ladders.size() || ladders[stage].empty() ||
+         table->mhz.front() < ladders[stage].front();
+}
+
+/// By how much the clocks of a plan are slower than the highest; none: it has none of a plan.
+std::optional<double> planned_times(const run_state& st, size_t rank) {
+  const auto* table = rank < st.job.plan().ranks.size() ? table_of(st, rank) : nullptr;
+  if (table == nullptr || st.slack.of_step->trial != 0) return std::nullopt;
+  return table->times >= 1 ? static_cast<double>(table->times) : 1;
+}
+
+double times_of(const run_state& st, size_t rank) {
+  return rank < st.slack.times.size() ? st.slack.times[rank] : 1;
+}
+
+bool is_lowered(const run_state& st) {
+  return st.slack.speed_of_1024 < work_pace::whole;
 }
 
 /// What each replica of a stage can have.
@@ -116,9 +144,7 @@ void put_ranks(const run_state& st, std::span<const std::vector<step_part>> of_r
     for (const auto& p : of_ranks[r]) {
       if (p.kind == pipeline_op::forward) forward_ms += p.busy_ms;
       if (p.kind == pipeline_op::backward) backward_ms += p.busy_ms;
-      const auto& facts = facts_of(p.kind);
-      if (facts.stream == op_stream::compute && facts.resource == op_resource::device)
-        busy_ms += p.busy_ms;
+      if (has_trial_clock(p)) busy_ms += p.busy_ms;
     }
     m.rank_forward_s.push_back(each(forward_ms));
     m.rank_backward_s.push_back(each(backward_ms));
@@ -127,9 +153,9 @@ void put_ranks(const run_state& st, std::span<const std::vector<step_part>> of_r
 }
 
 /// What is no work then is waiting: the step is as long.
-void shorten(std::vector<step_part>& parts, double times) {
+void shorten(std::vector<step_part>& parts, double times, bool in_trial) {
   for (auto& p : parts) {
-    if (!has_clock(p)) continue;
+    if (!(in_trial ? has_trial_clock(p) : has_clock(p))) continue;
     const double own_ms = p.busy_ms / times;
     p.waited_ms += p.busy_ms - own_ms;
     p.busy_ms = own_ms;
@@ -137,6 +163,18 @@ void shorten(std::vector<step_part>& parts, double times) {
 }
 
 }  // namespace
+
+void begin_slack(run_pointer self) {
+  if (!takes_slack(self->state)) return;
+  self->monitor(self->state.record.pacer);
+  self->set_down_handler([self](const caf::down_msg& m) {
+    auto& st = self->state;
+    if (st.job.state() == job_state::ended) return;  // RUN-3
+    st.slack.told = nullptr;
+    if (m.reason == caf::exit_reason::user_shutdown) return;  // with the head
+    say(self, {"its pacer has ended: all run at the highest clocks (power.slack)", true});
+  });
+}
 
 void note_controls(run_state& st, const std::vector<msg<fbs::StageReady>>& replies) {
   const auto all = [&](auto has) { return std::ranges::all_of(replies, has); };
@@ -155,14 +193,14 @@ std::vector<todo::say> hear_clocks(run_pointer self, const fbs::JobClocks& m) {
   if (!fits(st, *told)) {
     told->tables.clear();
     told->of_replica.clear();
+    told->trial = 0;
   }
   st.slack.told = std::move(told);
   return out;
 }
 
 void begin_clocks(run_state& st) {
-  const bool is_paced = st.power.step_pace.of_1024 < work_pace::whole || st.power.brakes;
-  st.slack.of_step = is_paced ? nullptr : st.slack.told;
+  st.slack.of_step = is_paced(st) ? nullptr : st.slack.told;
 }
 
 std::unique_ptr<fbs::StageClocksT> clocks_of(const run_state& st, size_t rank) {
@@ -171,9 +209,28 @@ std::unique_ptr<fbs::StageClocksT> clocks_of(const run_state& st, size_t rank) {
 }
 
 void note_usual(run_state& st, std::span<const msg<fbs::StepDone>> parts) {
-  if (!takes_slack(st) || st.slack.of_step) return;
-  st.slack.usual_ms.clear();
-  for (const auto& p : parts) st.slack.usual_ms.push_back(clocked_ms(parts_of(p->parts())));
+  if (!takes_slack(st)) return;
+  auto& slack = st.slack;
+  slack.usual_ms.resize(parts.size());
+  slack.times.assign(parts.size(), 1);
+  double slowest = 1;
+  bool is_any_lowered = false, is_held = is_paced(st);
+  for (const auto& p : parts) is_held = is_held || p->power_wait_ms() > 0;
+  for (size_t r = 0; r < parts.size(); ++r) {
+    const double ms = clocked_ms(parts_of(parts[r]->parts()));
+    auto& usual_ms = slack.usual_ms[r];
+    if (is_lowered(st, r)) {
+      is_any_lowered = true;
+      if (usual_ms > 0) slack.times[r] = std::max(1.0, ms / usual_ms);
+      slowest = std::max(slowest, slack.times[r]);
+    } else if (const auto planned = planned_times(st, r)) {
+      slack.times[r] = *planned;
+    } else if (!is_held) {
+      usual_ms = ms;
+    }
+  }
+  const double speed = std::clamp(work_pace::whole / slowest, 1.0, work_pace::whole - 1.0);
+  slack.speed_of_1024 = is_any_lowered ? static_cast<uint32_t>(speed) : work_pace::whole;
 }
 
 void tell_step_made(run_pointer self, uint64_t step, double took_ms,
@@ -190,7 +247,7 @@ void tell_step_made(run_pointer self, uint64_t step, double took_ms,
     m.replica_s.resize(static_cast<size_t>(grid.data));
     m.sets_clocks = st.slack.sets_clocks;
     m.saves_energy = st.slack.saves_energy;
-    m.paced = st.power.step_pace.of_1024 < work_pace::whole || st.power.brakes;
+    m.paced = is_paced(st);
     for (size_t r = 0; r < parts.size(); ++r) {
       const auto place = plan.ranks[r].at.place();
       if (place.pipeline == 0)
@@ -210,25 +267,38 @@ void tell_step_made(run_pointer self, uint64_t step, double took_ms,
 }
 
 msg<fbs::StepDone> as_usual(run_pointer self, const msg<fbs::StepDone>& done) {
-  const double times = times_of(self->state, done->rank(), parts_of(done->parts()));
-  if (times == 1) return done;
+  const auto& st = self->state;
+  const double times = times_of(st, done->rank());
+  if (times == 1 && !is_lowered(st)) return done;
   return make_msg<fbs::StepDone>(context_of(*self, done.header()), [&](fbs::StepDoneT& d) {
     d = done.unpack();
     auto parts = parts_of(d.parts);
-    shorten(parts, times);
+    shorten(parts, times, is_lowered(st));
     d.parts = to_message(parts);
+    d.pace_of_1024 = std::min(d.pace_of_1024, st.slack.speed_of_1024);
   });
 }
 
 std::vector<std::vector<step_part>> as_usual(const run_state& st,
                                              std::vector<std::vector<step_part>> of_ranks) {
-  for (size_t r = 0; r < of_ranks.size(); ++r) shorten(of_ranks[r], times_of(st, r, of_ranks[r]));
+  for (size_t r = 0; r < of_ranks.size(); ++r)
+    shorten(of_ranks[r], times_of(st, r), is_lowered(st));
   return of_ranks;
+}
+
+fbs::StepOddity as_usual(const run_state& st, fbs::StepOddity oddity) {
+  return is_lowered(st) ? odder_of(oddity, fbs::StepOddity::paced) : oddity;
 }
 
 void put_slack(const run_state& st, fbs::StepReportT& into) {
   if (!takes_slack(st)) return;
-  into.slack = st.slack.told ? st.slack.told->state : "off: no_plan";
+  const auto &told = st.slack.told, &of_step = st.slack.of_step;
+  if (of_step)
+    into.slack = of_step->state;
+  else if (told && told->trial == 0)
+    into.slack = told->state;
+  else  // a step without a trial's clocks is none of it
+    into.slack = told && is_paced(st) ? "off: paced" : "off: no_plan";
 }
 
 }  // namespace troupe::train

@@ -7,8 +7,11 @@
 //   RSL-2  Tables that are not of this epoch, these stages and micro-batches are not taken.
 //   RSL-3  Who judges ranks by what they take hears it as it would be at the highest clocks: what
 //     is normal for a rank is learned before there is a plan, too, and a replica may be slowed for
-//     another that is slow. In a trial of clocks, of which nobody knows yet what they change, that
-//     is what each rank took in the last step before.
+//     another that is slow. In a trial of lower clocks, of which nobody knows yet what they change,
+//     that is what each rank took in its last step at the highest, and the step, which is longer,
+//     counts as one at a lesser pace: nobody learns from it, and nothing is slow by it.
+//   RSL-4  Who has died orders no clocks: without its pacer all ranks have the highest from the
+//     next step on, which is said where nobody ended it. A trial's would stay for good.
 #pragma once
 
 #include <memory>
@@ -20,6 +23,9 @@
 #include "messages/step_parts.hpp"
 
 namespace troupe::train {
+
+/// RSL-4
+void begin_slack(run_pointer self);
 
 /// All ranks have their part of the model.
 void note_controls(run_state& st, const std::vector<msg<fbs::StageReady>>& replies);
@@ -43,6 +49,7 @@ void note_usual(run_state& st, std::span<const msg<fbs::StepDone>> parts);
 msg<fbs::StepDone> as_usual(run_pointer self, const msg<fbs::StepDone>& done);
 std::vector<std::vector<step_part>> as_usual(const run_state& st,
                                              std::vector<std::vector<step_part>> of_ranks);
+fbs::StepOddity as_usual(const run_state& st, fbs::StepOddity oddity);
 
 void put_slack(const run_state& st, fbs::StepReportT& into);
 

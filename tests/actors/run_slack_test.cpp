@@ -1,4 +1,5 @@
 // The run of a job that takes slack: what it tells of steps, which clocks its ranks get, and when.
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,7 +20,11 @@ namespace {
 /// Of one micro-batch on each of two ranks.
 struct slack_run : scripted_run {
   explicit slack_run(double budget_w = 0)
-      : scripted_run({.budget_w = budget_w, .checkpoint_every = 4, .slack = true}) {}
+      : scripted_run({.budget_w = budget_w,
+                      .predictor = true,
+                      .steps = 8,
+                      .checkpoint_every = 8,
+                      .slack = true}) {}
 
   void clocks(const std::function<void(fbs::JobClocksT&)>& change = {}) {
     fbs::JobClocksT c;
@@ -47,6 +52,30 @@ struct slack_run : scripted_run {
       end_step(asked, i);
     }
     return out;
+  }
+  /// Both end their step, after so long for forward and update.
+  void took(double forward_ms, double update_ms) {
+    for (size_t i = 0; i < 2; ++i) {
+      const auto asked = stages[i].take<fbs::RunStep>();
+      asked.answer<fbs::StepDone>([&](auto& d) {
+        d.step = asked->step();
+        d.rank = static_cast<uint32_t>(i);
+        d.target_count = 4 * static_cast<uint64_t>(i);
+        const std::vector<step_part> parts{{pipeline_op::forward, forward_ms, 0, 8},
+                                           {pipeline_op::update, update_ms, 0, 8}};
+        d.parts = to_message(parts);
+      });
+    }
+  }
+  void start_with_ladders(const std::vector<std::vector<uint32_t>>& ladders) {
+    admit();
+    for (int p = 0; p <= static_cast<int>(start_phase::connect_data_plane); ++p)
+      if (static_cast<start_phase>(p) != start_phase::build_stages)
+        pass_phase(static_cast<start_phase>(p));
+      else
+        for (size_t i = 0; i < 2; ++i)
+          stages[i].take<fbs::BuildStage>().answer<fbs::StageReady>(
+              [&](auto& r) { r.clocks_mhz = ladders[i]; });
   }
   /// Of the first step that was not asked for yet.
   fbs::StepMadeT made() {
@@ -158,6 +187,116 @@ TEST_CASE("RSL-3: run: in a trial of clocks a rank took what it took before, for
     CHECK(parts[0].busy_ms == doctest::Approx(done->rank() == 0 ? 20 : 15));
     CHECK(parts[0].waited_ms == doctest::Approx(done->rank() == 0 ? 40 : 0));
   }
+}
+
+TEST_CASE("RSL-3: run: a step of a trial is one at a lesser pace, of all that has its clock") {
+  slack_run f;
+  f.start();
+  f.clocks([](auto& c) { c.trial = 1; });
+  f.took(20, 4);
+  for (const auto& done : f.monitor.take_all<fbs::StepDone>())
+    CHECK(done->pace_of_1024() == 1024);
+  CHECK(f.predictor.take<fbs::StepTimes>()->oddity() == fbs::StepOddity::none);
+  f.predictor.tell(f.run, f.make<fbs::StepTimesTaken>([](auto& t) { t.step = 1; }));
+  f.took(40, 8);
+  const auto told = f.monitor.take_all<fbs::StepDone>();
+  REQUIRE(told.size() == 2);
+  for (const auto& done : told) {
+    CHECK(done->pace_of_1024() == 512);
+    for (const auto& p : parts_of(done->parts()))
+      CHECK(p.busy_ms == doctest::Approx(p.kind == pipeline_op::update ? 4 : 20));
+  }
+  CHECK(f.predictor.take<fbs::StepTimes>()->oddity() == fbs::StepOddity::paced);
+}
+
+TEST_CASE("RSL-3: run: usual is what ranks take at the highest clocks, which no pace holds") {
+  slack_run f(80);
+  f.power(1024);
+  f.start_with_ladders({{1500, 1000}, {1500, 1001}});
+  const auto told = [&] { return f.monitor.take_all<fbs::StepDone>()[0]; };
+  const auto trial = [&](uint32_t mhz) {
+    f.clocks([&](auto& c) {
+      c.trial = 1;
+      for (auto& stage : c.tables[0]->stages) std::ranges::fill(stage->mhz, mhz);
+    });
+  };
+  trial(1500);
+  f.took(90, 4);  // kernels are chosen
+  f.took(20, 4);  // in a trial of the highest clocks
+  CHECK(f.monitor.take_all<fbs::StepDone>()[2]->pace_of_1024() == 1024);
+  f.power(512);
+  f.took(20, 4);  // it had begun
+  trial(1000);
+  f.power(1024);
+  f.took(60, 4);  // at half of its speed
+  f.monitor.take_all<fbs::StepDone>();
+  f.took(30, 4);
+  const auto lowered = told();
+  CHECK(lowered->pace_of_1024() == 682);
+  CHECK(parts_of(lowered->parts())[0].busy_ms == doctest::Approx(20));
+}
+
+TEST_CASE("RSL-2: run: a step whose clocks were none for its ranks is of no trial") {
+  slack_run f;
+  f.start();
+  f.clocks([](auto& c) {
+    c.trial = 1;
+    c.of_replica = {1};
+  });
+  f.step();
+  f.step();
+  CHECK(f.pacer.take_all<fbs::StepMade>().back()->trial() == 0);
+}
+
+TEST_CASE("RSL-4: run: once its pacer has ended ranks have the highest clocks") {
+  slack_run f;
+  f.start();
+  f.clocks([](auto& c) { c.trial = 1; });
+  f.step_at();
+  CHECK(f.step_at() == rank_clocks{1000, 1001});
+  f.pacer.die();
+  CHECK(f.step_at() == rank_clocks{1000, 1001});  // it had begun
+  CHECK(f.step_at() == rank_clocks{0, 0});
+  CHECK(f.warnings().size() == 1);
+
+  slack_run over;
+  over.start();
+  over.clocks([](auto& c) { c.trial = 1; });
+  over.pacer.tell(over.run, caf::down_msg{over.pacer.self()->address(),
+                                          caf::exit_reason::user_shutdown});
+  over.step_at();
+  CHECK(over.step_at() == rank_clocks{0, 0});
+  CHECK(over.warnings().empty());  // its head ends
+}
+
+TEST_CASE("run: the log of steps says of each what it had") {
+  slack_run f(80);
+  f.power(1024);
+  f.start();
+  const auto logged = [&] {
+    return f.reporter.take_all<fbs::StepReport>().back()->slack()->str();
+  };
+  f.clocks([](auto& c) {
+    c.trial = 1;
+    c.state = "profiling";
+  });
+  f.step();
+  CHECK(logged() == "off: no_plan");  // it had begun
+  f.power(512);
+  f.step();
+  CHECK(logged() == "profiling");
+  f.power(1024);
+  f.step();
+  CHECK(logged() == "off: paced");
+  f.clocks([](auto& c) {  // the fourth step has begun
+    c.state = "profiled";
+    c.tables.clear();
+    c.of_replica.clear();
+  });
+  f.step();
+  CHECK(logged() == "profiling");
+  f.step();
+  CHECK(logged() == "profiled");
 }
 
 TEST_CASE("RSL-1: run: under a budget's pace or its brake no rank has a clock of its own") {
