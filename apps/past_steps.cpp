@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/job/plan.hpp"
+#include "actors/power/job_profile.hpp"
 #include "apps/up/run_log.hpp"
 #include "gpu/predict/online_policy.hpp"
 #include "io/base/counted.hpp"
@@ -47,7 +48,8 @@ constexpr double sure_of_others = 0.3;
 
 bool is_held_up(const report::step_report& r) {
   return r.validation_loss || r.replicas != 0 || r.pace_percent < 100 || r.power_wait_ms > 0 ||
-         r.checkpoint_wait_ms > held_up_share * r.step_ms || !(r.step_ms > 0);
+         r.checkpoint_wait_ms > held_up_share * r.step_ms || !(r.step_ms > 0) ||
+         r.slack == power::profiling_state;
 }
 
 /// Short, and the same for the same work: `sum` tells apart what the words do not.

@@ -30,8 +30,8 @@ namespace troupe::apps {
 /// All that decides how long a step of the job takes, a line for each key. Of settled jobs.
 std::string work_of(const config::job& job);
 
-/// Times of steps that nothing held up: no validation, save, pace or missing replica; and not the
-/// first ones of a run.
+/// Times of steps that nothing held up: no validation, save, pace, clock that is tried or missing
+/// replica; and not the first ones of a run.
 class step_times {
  public:
   /// `flops`: of the step, as its plan counts them (train::flops_of_step); what documents leave of

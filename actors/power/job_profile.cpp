@@ -67,9 +67,20 @@ std::unique_ptr<fbs::StageClocksT> clocks_of_stage(int mhz, uint32_t micro_batch
 void job_profile::hear(const std::string& node, const std::string& machine, double energy_j,
                        bool modelled, int64_t at_ns) {
   if (machine.empty() || energy_j < 0) return;
-  const auto number = machines_.try_emplace(machine, machines_.size()).first->second;
-  nodes_[node] = number;
-  if (policy_) policy_->hear(number, energy_j, modelled, at_ns);
+  auto& of =
+      machines_.try_emplace(machine, metered_machine{machines_.size(), {}}).first->second;
+  nodes_[node] = of.number;
+  if (of.node.empty()) of.node = node;
+  if (policy_ && of.node == node) policy_->hear(of.number, energy_j, modelled, at_ns);  // JPR-4
+}
+
+bool job_profile::is_measuring() const {
+  return off_ == slack_reason::none && policy_->now() == live_profile_policy::state::measuring;
+}
+
+/// JPR-1
+bool job_profile::is_told_clocks() const {
+  return is_measuring() && !paced_ && (!policy_->is_lowered() || steps_ >= warming_steps);
 }
 
 /// JPR-1
@@ -80,12 +91,15 @@ bool job_profile::fits(const fbs::StepMadeT& step) const {
 
 /// JPR-1, JPR-2
 void job_profile::begin(const fbs::StepMadeT& step, uint32_t epoch) {
+  const bool was_told = told_trial_ != 0;
   epoch_ = epoch;
+  steps_ = 0;
+  for (auto& [boot, machine] : machines_) machine.node.clear();
   told_trial_ = 0;
   told_state_.clear();  // a run forgets it with its ranks
   off_ = slack_reason::none;
   if (fits(step)) {
-    policy_->begin_again();
+    policy_->begin_again(was_told);
   } else {
     ladders_ = ladders_of(step, order_.terms);
     replicas_ = step.replica_s.size();
@@ -123,15 +137,16 @@ std::optional<fbs::JobClocksT> job_profile::made(const fbs::StepMadeT& step, uin
   if (epoch != epoch_ || off_ == slack_reason::no_plan ||
       (off_ == slack_reason::none && !fits(step)))
     begin(step, epoch);
+  paced_ = step.paced;
+  if (!paced_) steps_ = std::min(steps_ + 1, warming_steps);
   if (off_ == slack_reason::none && step.failed > 0) off_ = slack_reason::refused;
-  if (off_ == slack_reason::none && policy_->now() == state_of::measuring) count(step, now_ns);
+  if (is_measuring()) count(step, now_ns);
   if (off_ == slack_reason::none && policy_->now() == state_of::failed)
     off_ = slack_reason::unmeasured;
   const bool is_through = off_ == slack_reason::none && policy_->now() == state_of::measured;
   if (is_through && !std::exchange(taken_, true) && order_.take)
     order_.take({policy_->profile(), policy_->is_modelled()});
-  const bool is_new_trial =
-      off_ == slack_reason::none && !is_through && told_trial_ != policy_->trial();
+  const bool is_new_trial = is_told_clocks() && told_trial_ != policy_->trial();
   if (!is_new_trial && told_state_ == state()) return std::nullopt;
   told_state_ = state();
   auto out = clocks();
@@ -146,8 +161,7 @@ fbs::JobClocksT job_profile::clocks() const {
   fbs::JobClocksT out;
   out.of_epoch = epoch_;
   out.state = told_state_;
-  if (off_ != slack_reason::none || policy_->now() != live_profile_policy::state::measuring)
-    return out;
+  if (!is_told_clocks()) return out;
   out.trial = policy_->trial();
   std::map<std::vector<int>, uint32_t> places;
   for (size_t r = 0; r < replicas_; ++r) {
@@ -176,12 +190,13 @@ std::string job_profile::notice() const {
 
 std::string job_profile::state() const {
   if (off_ != slack_reason::none) return fmt::format("off: {}", to_string(off_));
-  return policy_->now() == live_profile_policy::state::measuring ? "profiling" : "profiled";
+  if (!is_measuring()) return "profiled";
+  if (paced_) return fmt::format("off: {}", to_string(slack_reason::paced));
+  return std::string(profiling_state);
 }
 
 std::string job_profile::words() const {
-  if (off_ != slack_reason::none || policy_->now() != live_profile_policy::state::measuring)
-    return state();
+  if (!is_measuring() || paced_) return state();
   return fmt::format("measures clocks: step {} of {}", policy_->steps_made(),
                      policy_->steps_in_all());
 }

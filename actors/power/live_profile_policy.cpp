@@ -59,6 +59,8 @@ std::string_view in_words(live_profile_policy::failure why) {
       return "of one of its machines at least nothing says what it draws";
     case live_profile_policy::failure::uneven:
       return "its steps are too uneven to tell what a clock changes";
+    case live_profile_policy::failure::cut_short:
+      return "at lower clocks its ranks began anew each time";
     case live_profile_policy::failure::none:
       break;
   }
@@ -115,10 +117,34 @@ void live_profile_policy::hear(size_t machine, double energy_j, bool modelled, i
   if (is_open_ && !m.first && at_ns >= piece_ns_) m.first = m.latest;
 }
 
-void live_profile_policy::begin_again() {
+/// LPP-3
+void live_profile_policy::begin_again(bool at_its_clocks) {
   if (state_ != state::measuring) return;
+  if (at_its_clocks && !is_first() && ++cuts_ > terms_.most_cuts) {
+    finish();
+    if (state_ == state::failed) fail(failure::cut_short);
+    return;
+  }
+  begin_trial();
+}
+
+/// LPP-4
+void live_profile_policy::begin_anew() {
+  of_ladder_ = 0;
+  cuts_ = 0;
+  lane_of_.assign(replicas_, 0);
+  lanes_ = 1;
+  places_.clear();
+  highest_.clear();
+  for (auto& of_stage : rows_)
+    for (auto& of_level : of_stage) of_level.clear();
+  begin_trial();
+}
+
+void live_profile_policy::begin_trial() {
   ++trial_;
   settled_ = tried_ = 0;
+  next_look_ = 0;
   begun_ns_.reset();
   ended_ns_.reset();
   counted_s_ = 0;
@@ -168,9 +194,17 @@ void live_profile_policy::add(const trial_step& step) {
     if (m.first && m.latest && m.latest->at_ns <= step.ended_ns) m.last = m.latest;
 }
 
+/// LPP-4
+bool live_profile_policy::are_placed_as_first(std::span<const rank_sample> ranks) const {
+  return std::ranges::equal(ranks, places_, [](const rank_sample& r, const rank_place& p) {
+    return rank_place{r.stage, r.replica, r.machine} == p;
+  });
+}
+
 void live_profile_policy::step(const trial_step& step) {
   if (state_ != state::measuring || step.trial != trial_) return;  // LPP-1
   if (!ranks_.empty() && ranks_.size() != step.ranks.size()) return begin_again();
+  if (!is_first() && !are_placed_as_first(step.ranks)) return begin_anew();
   step_s_ = step.step_s;
   if (settles(step)) return;
   ++tried_;
@@ -185,7 +219,16 @@ void live_profile_policy::step(const trial_step& step) {
   }
   const bool is_over = tried_ >= terms_.tried_steps &&
                        seconds_of(step.ended_ns - *begun_ns_) >= terms_.tried_s;  // LPP-3
-  if (is_over || is_whole()) end_trial();
+  if (is_over || (is_looked_at() && is_whole())) end_trial();
+}
+
+/// Each look goes through all steps of the trial, and short ones are many.
+bool live_profile_policy::is_looked_at() {
+  constexpr size_t look_parts = 8;
+  const auto steps = ranks_.empty() ? 0 : ranks_.front().busy_s.size();
+  if (steps < next_look_) return false;
+  next_look_ = steps + 1 + steps / look_parts;
+  return true;
 }
 
 /// Of all pieces.
@@ -267,11 +310,14 @@ void live_profile_policy::end_trial() {
     keep_rows(costs);
   }
   if (++of_ladder_ == trials()) return finish();
-  begin_again();
+  cuts_ = 0;
+  begin_trial();
 }
 
 void live_profile_policy::keep_highest(const std::vector<std::optional<found_cost>>& costs) {
   for (size_t i = 0; i < ranks_.size(); ++i) {
+    const auto& who = ranks_[i].who;
+    places_.push_back({who.stage, who.replica, who.machine});
     highest_.push_back(*costs[i]);
     rows_[ranks_[i].who.stage][0].push_back(*costs[i]);
   }
@@ -351,9 +397,13 @@ void live_profile_policy::finish() {
   state_ = state::measured;
 }
 
-void live_profile_policy::fail() {
+void live_profile_policy::fail(failure why) {
   state_ = state::failed;
-  failure_ = failure::uneven;
+  failure_ = why;
+}
+
+void live_profile_policy::fail() {
+  fail(failure::uneven);
   const auto all_watts = watts();
   for (const auto& r : ranks_)
     if (!r.who.machine || !all_watts.contains(*r.who.machine)) failure_ = failure::no_watts;

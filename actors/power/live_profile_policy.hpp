@@ -20,8 +20,12 @@
 //     half lies within `uneven` of the middle one. Where a clock has no such row by the end of its
 //     trial it is left out; without a row of the highest clock nothing is measured.
 //   LPP-3  There is a last step: of a stage `clocks` clocks are tried at most, and a trial ends
-//     behind `tried_steps` steps and `tried_s` seconds, whatever it has.
+//     behind `tried_steps` steps and `tried_s` seconds, whatever it has. Lower clocks at which
+//     ranks have begun anew more than `most_cuts` times are not tried, nor any below: a step may
+//     take longer there than is waited for, again and again.
 //   LPP-4  Ranks on one machine have one clock of the ladder: its joules are told apart by nothing.
+//     Where ranks are on other machines than in the first trial, all of it begins anew: what they
+//     took there says nothing of them.
 //   LPP-5  What comes out is a profile as a file may hold it (PCL-2), with each stage's highest
 //     clock.
 #pragma once
@@ -46,6 +50,7 @@ struct live_profile_terms {
   int least_steps = 5;
   double energy_s = 3;
   double uneven = 0.1;
+  int most_cuts = 2;  ///< of one trial
   int tried_steps = 60;
   double tried_s = 60;
 };
@@ -75,7 +80,8 @@ class live_profile_policy {
   enum class failure : uint8_t {
     none,
     no_watts,  ///< of a machine's joules too little was heard
-    uneven     ///< steps are too few, or too unlike each other
+    uneven,    ///< steps are too few, or too unlike each other
+    cut_short  ///< at lower clocks ranks began anew each time
   };
 
   /// `ladders`: of each stage, a clock at least, highest first; one replica at least.
@@ -86,14 +92,17 @@ class live_profile_policy {
   failure why() const noexcept { return failure_; }
   /// Which trial is made, from 1; each time that one begins again it is another one.
   uint64_t trial() const noexcept { return trial_; }
+  /// Whether some replica has another clock than its highest in it.
+  bool is_lowered() const noexcept { return state_ == state::measuring && !is_first(); }
   /// In MHz.
   int clock_of(size_t stage, size_t replica) const;
 
   /// A machine has used so much since some beginning.
   void hear(size_t machine, double energy_j, bool modelled, int64_t at_ns);
   void step(const trial_step& step);
-  /// Ranks have begun anew: so does the trial that was made.
-  void begin_again();
+  /// Ranks have begun anew: so does the trial that was made. `at_its_clocks`: they had its clocks,
+  /// or were to have them. LPP-3
+  void begin_again(bool at_its_clocks = true);
 
   /// Steps of all trials that are behind it, and how many there will be, as far as that is known.
   size_t steps_made() const;
@@ -122,12 +131,20 @@ class live_profile_policy {
   struct found_cost {
     double forward_s = 0, backward_s = 0, watts = 0;
   };
+  struct rank_place {
+    size_t stage = 0, replica = 0;
+    std::optional<size_t> machine;
+    bool operator==(const rank_place&) const = default;
+  };
 
   size_t levels() const;
   size_t trials() const { return 1 + (levels() - 1 + lanes_ - 1) / lanes_; }
   size_t steps_of_trial() const;
   size_t level_of(size_t replica) const;
-  bool is_first() const { return of_ladder_ == 0; }
+  bool is_first() const noexcept { return of_ladder_ == 0; }
+  bool are_placed_as_first(std::span<const rank_sample> ranks) const;
+  void begin_trial();
+  void begin_anew();
   bool settles(const trial_step& step);
   void open_piece(const trial_step& step);
   void close_piece();
@@ -137,6 +154,7 @@ class live_profile_policy {
   bool is_even(std::vector<double> times) const;
   std::optional<found_cost> cost_of(const rank_series& r,
                                     const std::map<size_t, double>& watts) const;
+  bool is_looked_at();
   bool is_whole() const;
   void end_trial();
   void keep_highest(const std::vector<std::optional<found_cost>>& costs);
@@ -145,6 +163,7 @@ class live_profile_policy {
   void finish();
   void put_rows(size_t stage);
   void fail();
+  void fail(failure why);
 
   const std::vector<std::vector<int>> ladders_;
   const size_t replicas_;
@@ -158,7 +177,8 @@ class live_profile_policy {
   size_t lanes_ = 1;
   bool modelled_ = false;
   // Of the trial.
-  int settled_ = 0, tried_ = 0;
+  int settled_ = 0, tried_ = 0, cuts_ = 0;
+  size_t next_look_ = 0;  ///< at so many steps that count
   std::optional<int64_t> begun_ns_, ended_ns_;  ///< of the last step that counts
   double step_s_ = 0, counted_s_ = 0;
   bool is_open_ = false;  ///< a piece is measured
@@ -166,6 +186,7 @@ class live_profile_policy {
   std::vector<rank_series> ranks_;
   std::map<size_t, machine_use> machines_;
   // Of all.
+  std::vector<rank_place> places_;                          ///< of each rank, in the first trial
   std::vector<found_cost> highest_;                         ///< of each rank
   std::vector<std::vector<std::vector<found_cost>>> rows_;  ///< by stage and level
   clock_profile profile_;

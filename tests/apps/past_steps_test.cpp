@@ -46,6 +46,9 @@ step_times times_of(double ms) {
     if (i % 4 == 2) r.checkpoint_wait_ms = 20 * ms;
     if (i % 4 == 3) r.replicas = 1;
     out.hear(r, 1e9);
+    auto tries = step_of(2 * ms);
+    tries.slack = "profiling";
+    out.hear(tries, 1e9);
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #include "actors/power/job_profile.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 
 using namespace troupe;
 using namespace troupe::power;
+using namespace std::chrono_literals;
 using troupe::power::test::made_pipeline;
 using troupe::power::test::pacer_epoch;
 using troupe::power::test::scripted_pacer;
@@ -35,6 +37,8 @@ struct unprofiled_job {
   fbs::StepMadeT said;
   std::optional<fbs::JobClocksT> told;  ///< last
   std::vector<std::string> notices;
+  uint32_t epoch = pacer_epoch;
+  bool has_second_meters = false;  ///< of other nodes on the same machines
 
   unprofiled_job() {
     made.truth = a100_form(2);
@@ -56,20 +60,34 @@ struct unprofiled_job {
     if (!told || told->of_replica.empty()) return 1410;
     return told->tables[told->of_replica[replica]]->stages[stage]->mhz.front();
   }
+  void beat(const std::string& node, size_t machine, double energy_j, bool modelled) {
+    f.coordinator.tell(f.target, make_msg<fbs::Heartbeat>(f.context(), [&](fbs::HeartbeatT& h) {
+                         h.vitals = std::make_unique<fbs::VitalsT>();
+                         h.vitals->node = node;
+                         h.vitals->power = std::make_unique<fbs::PowerVitalsT>();
+                         auto& p = *h.vitals->power;
+                         p.machine = fmt::format("boot{}", machine);
+                         p.power_w = 300;
+                         p.energy_j = energy_j;
+                         p.interval_ms = 1000;
+                         p.source =
+                             modelled ? fbs::PowerSource::modelled : fbs::PowerSource::measured;
+                       }));
+  }
   void beat(bool modelled) {
-    for (size_t m = 0; m < made.joules.size(); ++m)
-      f.coordinator.tell(f.target, make_msg<fbs::Heartbeat>(f.context(), [&](fbs::HeartbeatT& h) {
-                           h.vitals = std::make_unique<fbs::VitalsT>();
-                           h.vitals->node = fmt::format("node{}", m);
-                           h.vitals->power = std::make_unique<fbs::PowerVitalsT>();
-                           auto& p = *h.vitals->power;
-                           p.machine = fmt::format("boot{}", m);
-                           p.power_w = 300;
-                           p.energy_j = made.joules[m];
-                           p.interval_ms = 1000;
-                           p.source =
-                               modelled ? fbs::PowerSource::modelled : fbs::PowerSource::measured;
-                         }));
+    for (size_t m = 0; m < made.joules.size(); ++m) {
+      beat(fmt::format("node{}", m), m, made.joules[m], modelled);
+      f.pass(1ms);
+      if (has_second_meters)  // which began to count later
+        beat(fmt::format("other{}", m), m, std::max(0.0, made.joules[m] - 700), modelled);
+    }
+  }
+  void tell() {
+    f.run.tell(f.target, make_msg<fbs::StepMade>(f.context_of(epoch), said));
+    for (const auto& m : f.run.take_all<fbs::JobClocks>()) {
+      told = m.m.unpack();
+      if (!told->notice.empty()) notices.push_back(told->notice);
+    }
   }
   void put_ranks() {
     said.nodes.clear();
@@ -94,11 +112,12 @@ struct unprofiled_job {
     put_ranks();
     f.pass(std::chrono::nanoseconds(made.step_ns));
     beat(modelled);
-    f.run.tell(f.target, make_msg<fbs::StepMade>(f.context(), said));
-    for (const auto& m : f.run.take_all<fbs::JobClocks>()) {
-      told = m.m.unpack();
-      if (!told->notice.empty()) notices.push_back(told->notice);
-    }
+    tell();
+  }
+  /// The run has other ranks, which have made no step yet.
+  void recover() {
+    ++epoch;
+    told.reset();
   }
   /// So many steps at most.
   void measure(bool modelled = false, int most = 300) {
@@ -151,6 +170,95 @@ TEST_CASE("JPR-1: pacer: a job without a profile measures one, and its slack beg
   CHECK(job.told->trial == 0);
   CHECK(job.told->of_replica.size() == 2);
   CHECK(std::ranges::count(job.notices, "it is in clocks.csv") == 1);
+}
+
+TEST_CASE("JPR-4: pacer: of two nodes on a machine one's meter counts") {
+  unprofiled_job job;
+  job.has_second_meters = true;
+  job.measure();
+  REQUIRE(job.taken);
+  const auto truth = job.made.only(tried_clocks(job.made.clocks(), {}));
+  for (int s = 0; s < 2; ++s) {
+    const auto &is = job.taken->profile.rows(s, instruction::forward),
+               &should = truth.rows(s, instruction::forward);
+    REQUIRE(is.size() == should.size());
+    for (size_t i = 0; i < is.size(); ++i)
+      CHECK(is[i].energy_j == doctest::Approx(should[i].energy_j).epsilon(1e-2));
+  }
+}
+
+TEST_CASE("JPR-1: pacer: behind a recovery lower clocks wait until it is known what is usual") {
+  unprofiled_job job;
+  job.step();
+  while (job.told->trial < 3) job.step();
+  const auto clock = job.clock_of(0, 0);
+  CHECK(clock < 1410);
+  job.recover();
+  for (int i = 1; i < job_profile::warming_steps; ++i) {
+    job.step();
+    REQUIRE(job.told);
+    CHECK(job.told->state == "profiling");
+    CHECK(job.told->trial == 0);
+    CHECK(job.told->of_replica.empty());
+    CHECK(job.told->of_epoch == job.epoch);
+  }
+  job.step();
+  CHECK(job.told->trial == 4);  // the third again
+  CHECK(job.clock_of(0, 0) == clock);
+  CHECK(job.notices.size() == 1);
+  job.measure();
+  CHECK(job.taken);
+}
+
+TEST_CASE("JPR-5: pacer: steps that a budget paces are none of a trial's, and are not said to be") {
+  unprofiled_job job;
+  job.step();
+  while (job.told->trial < 3) job.step();
+  const auto clock = job.clock_of(0, 0);
+  job.said.paced = true;
+  job.step();
+  CHECK(job.told->state == "off: paced");
+  CHECK(job.f.status().slack == "off: paced");
+  CHECK(job.told->trial == 0);
+  CHECK(job.told->of_replica.empty());
+  job.said.paced = false;
+  job.step();
+  CHECK(job.told->state == "profiling");
+  CHECK(job.told->trial == 3);  // it goes on with it
+  CHECK(job.clock_of(0, 0) == clock);
+  CHECK(job.notices.size() == 1);
+  job.measure();
+  CHECK(job.taken);
+}
+
+TEST_CASE("JPR-1: pacer: what is usual is known of steps that nothing paces") {
+  unprofiled_job job;
+  job.step();
+  while (job.told->trial < 2) job.step();
+  job.recover();
+  job.said.paced = true;
+  for (int i = 0; i < 5; ++i) job.step();
+  job.said.paced = false;
+  for (int i = 1; i < job_profile::warming_steps; ++i) {
+    job.step();
+    CHECK(job.told->of_replica.empty());
+  }
+  job.step();
+  CHECK(job.told->trial == 3);  // the second again
+}
+
+TEST_CASE("LPP-3: pacer: ranks that begin anew before they had lower clocks do not by those") {
+  unprofiled_job job;
+  job.step();
+  while (job.told->trial < 2) job.step();
+  for (int i = 0; i < 5; ++i) {
+    job.recover();
+    job.step();  // the first of those in which it is learned what is usual
+  }
+  job.measure();
+  REQUIRE(job.taken);
+  CHECK(job.taken->profile.rows(0, instruction::forward).size() ==
+        tried_clocks(job.made.clocks(), {}).size());
 }
 
 TEST_CASE("JPR-1: pacer: joules that were calculated are told as that") {

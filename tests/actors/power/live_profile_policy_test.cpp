@@ -249,6 +249,51 @@ TEST_CASE("LPP-1: live profile: ranks that begin anew begin the trial anew, and 
   check_rows(job.policy.profile(), job.made.only(job.clocks));
 }
 
+TEST_CASE("LPP-4: live profile: on other machines all of it begins anew") {
+  profiled_job job(four_stages({1}));
+  while (job.tried.size() < 4) job.step();
+  REQUIRE(job.policy.clock_of(0, 0) < 1410);
+  job.policy.begin_again();
+  job.made.first_machine = profiled_stages;
+  job.made.slowness = {1.5};  // which are slower
+  job.step();
+  CHECK(job.policy.clock_of(0, 0) == 1410);
+  job.measure();
+  REQUIRE(job.policy.now() == profile_state::measured);
+  auto truth = job.made.only(job.clocks);
+  for (auto& stage : truth.stages)
+    for (auto& rows : stage)
+      for (auto& r : rows) {
+        r.time_s *= 1.5;
+        r.energy_j *= 1.5;
+      }
+  check_rows(job.policy.profile(), truth);
+}
+
+TEST_CASE(
+    "LPP-3: live profile: clocks at which ranks begin anew each time are not tried, nor lower "
+    "ones") {
+  profiled_job job(four_stages({1}));
+  const live_profile_terms terms;
+  while (job.tried.size() < 4) job.step();  // at the highest clock but two
+  for (int i = 0; i < terms.most_cuts; ++i) {
+    job.policy.begin_again();
+    job.step();
+    REQUIRE(job.policy.now() == profile_state::measuring);
+  }
+  job.policy.begin_again();
+  REQUIRE(job.policy.now() == profile_state::measured);
+  check_rows(job.policy.profile(),
+             job.made.only({job.clocks.begin(), job.clocks.begin() + 3}));
+
+  profiled_job none(four_stages({1}));
+  for (int i = 0; i < 10; ++i) none.policy.begin_again();  // at the highest clock: not by it
+  while (none.tried.size() < 2) none.step();  // at the next lower one
+  for (int i = 0; i <= terms.most_cuts; ++i) none.policy.begin_again();
+  CHECK(none.policy.now() == profile_state::failed);
+  CHECK(none.policy.why() == profile_failure::cut_short);
+}
+
 TEST_CASE("LPP-3: live profile: of many clocks some are tried, evenly, and none below half") {
   const live_profile_terms terms;
   std::vector<int> many;

@@ -16,7 +16,7 @@ struct made_pipeline {
   std::vector<double> slowness{1};  ///< of each replica
   double blocking_w = 84;
   int micro_batches = 8;
-  size_t ranks_a_machine = 1;
+  size_t ranks_a_machine = 1, first_machine = 0;
   double update_s = 0.01;
   // What comes of it.
   int64_t now_ns = 5'000'000'000;
@@ -40,8 +40,8 @@ struct made_pipeline {
         const auto& backward = row(s, instruction::backward, clock_of(s, d));
         const double times = slowness[d] * longer;
         rank_sample one{
-            s, d, ranks.size() / ranks_a_machine, forward.time_s * times, backward.time_s * times,
-            0};
+            s, d, first_machine + ranks.size() / ranks_a_machine, forward.time_s * times,
+            backward.time_s * times, 0};
         const double each_s = one.forward_s + one.backward_s;
         one.busy_s = micro_batches * each_s + update_s;
         longest_s = std::max(longest_s, (micro_batches + static_cast<double>(stages())) * each_s);
@@ -50,7 +50,7 @@ struct made_pipeline {
       }
     step_ns = static_cast<int64_t>((longest_s + update_s) * 1e9);
     const double step_s = static_cast<double>(step_ns) / 1e9;
-    joules.resize(1 + (ranks.size() - 1) / ranks_a_machine);
+    joules.resize(first_machine + 1 + (ranks.size() - 1) / ranks_a_machine);
     for (size_t r = 0; r < ranks.size(); ++r)
       joules[*ranks[r].machine] +=
           watts[r] * ranks[r].busy_s + blocking_w * (step_s - ranks[r].busy_s);
