@@ -67,8 +67,7 @@ std::unique_ptr<fbs::StageClocksT> clocks_of_stage(int mhz, uint32_t micro_batch
 void job_profile::hear(const std::string& node, const std::string& machine, double energy_j,
                        bool modelled, int64_t at_ns) {
   if (machine.empty() || energy_j < 0) return;
-  auto& of =
-      machines_.try_emplace(machine, metered_machine{machines_.size(), {}}).first->second;
+  auto& of = machines_.try_emplace(machine, metered_machine{machines_.size(), {}}).first->second;
   nodes_[node] = of.number;
   if (of.node.empty()) of.node = node;
   if (policy_ && of.node == node) policy_->hear(of.number, energy_j, modelled, at_ns);  // JPR-4

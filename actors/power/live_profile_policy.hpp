@@ -178,7 +178,7 @@ class live_profile_policy {
   bool modelled_ = false;
   // Of the trial.
   int settled_ = 0, tried_ = 0, cuts_ = 0;
-  size_t next_look_ = 0;  ///< at so many steps that count
+  size_t next_look_ = 0;                        ///< at so many steps that count
   std::optional<int64_t> begun_ns_, ended_ns_;  ///< of the last step that counts
   double step_s_ = 0, counted_s_ = 0;
   bool is_open_ = false;  ///< a piece is measured

@@ -281,8 +281,7 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
   tell_step_made(self, step, done.took_ms, parts, of_ranks);
   std::vector<std::vector<step_part>> usual;
   if (self->state.slack.of_step) usual = as_usual(self->state, of_ranks);
-  tell_times(self, step, done.took_ms,
-             as_usual(self->state, oddity_of_step(parts, of_ranks)),
+  tell_times(self, step, done.took_ms, as_usual(self->state, oddity_of_step(parts, of_ranks)),
              usual.empty() ? of_ranks : usual);
   done.waited_ms = longest_wait_ms(of_ranks, pipeline_op::await_copies);
   done.parts = merged(of_ranks);

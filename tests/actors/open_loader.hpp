@@ -32,7 +32,7 @@ using tokens_of_batch = std::vector<int32_t>;
 
 /// Token i of a file is i + begin: what a batch holds says where it was read.
 inline std::filesystem::path write_tokens(const std::filesystem::path& path, int32_t count,
-                                   int32_t begin = 0) {
+                                          int32_t begin = 0) {
   std::vector<int32_t> ids(static_cast<size_t>(count));
   std::iota(ids.begin(), ids.end(), begin);
   auto writer = io::token_file_writer::create(path, 60'000);

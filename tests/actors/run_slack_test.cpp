@@ -194,8 +194,7 @@ TEST_CASE("RSL-3: run: a step of a trial is one at a lesser pace, of all that ha
   f.start();
   f.clocks([](auto& c) { c.trial = 1; });
   f.took(20, 4);
-  for (const auto& done : f.monitor.take_all<fbs::StepDone>())
-    CHECK(done->pace_of_1024() == 1024);
+  for (const auto& done : f.monitor.take_all<fbs::StepDone>()) CHECK(done->pace_of_1024() == 1024);
   CHECK(f.predictor.take<fbs::StepTimes>()->oddity() == fbs::StepOddity::none);
   f.predictor.tell(f.run, f.make<fbs::StepTimesTaken>([](auto& t) { t.step = 1; }));
   f.took(40, 8);
@@ -262,8 +261,8 @@ TEST_CASE("RSL-4: run: once its pacer has ended ranks have the highest clocks") 
   slack_run over;
   over.start();
   over.clocks([](auto& c) { c.trial = 1; });
-  over.pacer.tell(over.run, caf::down_msg{over.pacer.self()->address(),
-                                          caf::exit_reason::user_shutdown});
+  over.pacer.tell(over.run,
+                  caf::down_msg{over.pacer.self()->address(), caf::exit_reason::user_shutdown});
   over.step_at();
   CHECK(over.step_at() == rank_clocks{0, 0});
   CHECK(over.warnings().empty());  // its head ends
@@ -273,9 +272,7 @@ TEST_CASE("run: the log of steps says of each what it had") {
   slack_run f(80);
   f.power(1024);
   f.start();
-  const auto logged = [&] {
-    return f.reporter.take_all<fbs::StepReport>().back()->slack()->str();
-  };
+  const auto logged = [&] { return f.reporter.take_all<fbs::StepReport>().back()->slack()->str(); };
   f.clocks([](auto& c) {
     c.trial = 1;
     c.state = "profiling";

@@ -283,12 +283,11 @@ TEST_CASE(
   }
   job.policy.begin_again();
   REQUIRE(job.policy.now() == profile_state::measured);
-  check_rows(job.policy.profile(),
-             job.made.only({job.clocks.begin(), job.clocks.begin() + 3}));
+  check_rows(job.policy.profile(), job.made.only({job.clocks.begin(), job.clocks.begin() + 3}));
 
   profiled_job none(four_stages({1}));
   for (int i = 0; i < 10; ++i) none.policy.begin_again();  // at the highest clock: not by it
-  while (none.tried.size() < 2) none.step();  // at the next lower one
+  while (none.tried.size() < 2) none.step();               // at the next lower one
   for (int i = 0; i <= terms.most_cuts; ++i) none.policy.begin_again();
   CHECK(none.policy.now() == profile_state::failed);
   CHECK(none.policy.why() == profile_failure::cut_short);

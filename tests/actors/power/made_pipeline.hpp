@@ -39,9 +39,12 @@ struct made_pipeline {
         const auto& forward = row(s, instruction::forward, clock_of(s, d));
         const auto& backward = row(s, instruction::backward, clock_of(s, d));
         const double times = slowness[d] * longer;
-        rank_sample one{
-            s, d, first_machine + ranks.size() / ranks_a_machine, forward.time_s * times,
-            backward.time_s * times, 0};
+        rank_sample one{s,
+                        d,
+                        first_machine + ranks.size() / ranks_a_machine,
+                        forward.time_s * times,
+                        backward.time_s * times,
+                        0};
         const double each_s = one.forward_s + one.backward_s;
         one.busy_s = micro_batches * each_s + update_s;
         longest_s = std::max(longest_s, (micro_batches + static_cast<double>(stages())) * each_s);
