@@ -322,6 +322,27 @@ TEST_CASE(
   CHECK_FALSE(f.stages[0].idle());  // which are built now
 }
 
+TEST_CASE("RUN-7: run: in a recovery data are waited for as in a start, of which no person hears") {
+  scripted_run f({.recovers = true});
+  f.start();
+  for (const auto& stage : f.stages) stage.take<fbs::RunStep>();
+  f.lose("b");
+  f.coordinator.take<fbs::Recover>();
+  f.admit(f.crew(), f.crew_handles(), run_epoch + 1);
+  f.pass_phase(start_phase::open_folder);
+  for (const auto& loader : f.loaders) CHECK(loader.take<fbs::OpenLoader>()->tells_progress());
+  f.loaders[0].tell(f.run, make_msg<fbs::Notice>(f.context_of(run_epoch + 1), [](auto& n) {
+                      n.text = "tokenising";
+                    }));
+  f.pass(30min);
+  for (const auto& loader : f.loaders) {
+    REQUIRE_FALSE(loader.idle());
+    CHECK_FALSE(loader.take<fbs::OpenLoader>()->tells_progress());
+  }
+  CHECK(f.coordinator.idle());
+  CHECK_FALSE(any_has(f.said(), "tokenising"));
+}
+
 TEST_CASE("run: what it goes on from is loaded by every stage, and the data begin behind it") {
   scripted_run f({"", "", {}, begun_before()});
   f.admit();
