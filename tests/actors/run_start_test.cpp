@@ -331,9 +331,8 @@ TEST_CASE("RUN-7: run: in a recovery data are waited for as in a start, of which
   f.admit(f.crew(), f.crew_handles(), run_epoch + 1);
   f.pass_phase(start_phase::open_folder);
   for (const auto& loader : f.loaders) CHECK(loader.take<fbs::OpenLoader>()->tells_progress());
-  f.loaders[0].tell(f.run, make_msg<fbs::Notice>(f.context_of(run_epoch + 1), [](auto& n) {
-                      n.text = "tokenising";
-                    }));
+  f.loaders[0].tell(f.run, make_msg<fbs::Notice>(f.context_of(run_epoch + 1),
+                                                 [](auto& n) { n.text = "tokenising"; }));
   f.pass(30min);
   for (const auto& loader : f.loaders) {
     REQUIRE_FALSE(loader.idle());
