@@ -207,6 +207,23 @@ TEST_CASE("loader: text is tokenised into the cache, and read from there") {
   CHECK_FALSE(std::filesystem::is_empty(f.folder / "cache"));
 }
 
+TEST_CASE("loader: how far it has come is told as what takes the place of the word before") {
+  open_loader f;
+  std::string text;
+  while (text.size() < 10'000'000) text += "the quick brown fox\n";
+  std::ofstream(f.folder / "words.txt") << text;
+  auto o = f.order("path = \"" + (f.folder / "words.txt").string() +
+                   "\"\nformat = \"text\"\ntokenizer = \"bytes\"\n");
+  o.tells_progress = true;
+  f.open(o);
+  const auto told = f.run.take_all<fbs::Notice>();
+  REQUIRE(told.size() >= 2);
+  for (const auto& n : told)
+    CHECK(n->progress() == n->text()->string_view().starts_with("tokenising: "));
+  CHECK(told.front()->progress());
+  CHECK_FALSE(told.back()->progress());
+}
+
 TEST_CASE("loader: how a text begins is told in whole characters") {
   open_loader f;
   std::ofstream(f.folder / "words.txt") << "a\u0431\u0432\u0433\u0434\u0435\u0436\u0437\u0438"
