@@ -208,6 +208,8 @@ std::string work_of(const config::job& job) {
   for (const auto* key : keys) out += fmt::format("{}={}\n", key, config::value_text(key, job));
   if (job.swap.device_bytes > 0)
     out += fmt::format("swap.device_bytes={}\n", job.swap.device_bytes);
+  if (job.swap.weights != config::weights_choice::automatic)
+    out += fmt::format("swap.weights={}\n", config::value_text("swap.weights", job));
   if (train::is_split_open(job)) out += "parallel.layers=measured\n";
   return out;
 }

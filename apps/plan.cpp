@@ -81,6 +81,8 @@ nlohmann::ordered_json swap_json(const swap_plan& s, const config::job& job) {
   nlohmann::ordered_json out{{"clip", to_string(f.order)},
                              {"clip_why", swap::clip_reason(f.order, job, f.gradients_on_disk)},
                              {"gradients_on_drive", f.gradients_on_disk},
+                             {"weights", swap::weights_text(f)},
+                             {"weights_why", swap::weights_reason(f, job)},
                              {"passes", f.traffic.passes},
                              {"floor_bytes", f.floor_bytes},
                              {"overhead_bytes", f.overhead_bytes},

@@ -33,6 +33,7 @@ train::engine_options options_said(const train::job_plan& plan, const train::ran
   const auto& job = plan.job;
   auto out = train::options_of(job, plan.model, rank.at, rank.layers, threads_said(job));
   out.swap_clip = train::way_of(job.swap.clip);
+  out.swap_weights = train::choice_of(job.swap.weights);
   return out;
 }
 

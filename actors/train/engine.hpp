@@ -96,6 +96,7 @@ struct engine_options {
   uint64_t swap_device_bytes = 0;  ///< the same of its GPU
   size_t swap_old_files = 0;  ///< of a chunk, that are written again one day (SWP-12)
   gpu::clip_way swap_clip = gpu::clip_way::automatic;
+  gpu::weights_choice swap_weights = gpu::weights_choice::automatic;
   /// By which its layers were chosen to spill; none: they were not chosen so.
   std::optional<gpu::machine_rates> swap_rates = {};
   std::chrono::seconds swap_patience{600};  ///< for room, where a write has failed

@@ -72,8 +72,9 @@ status rank_engine::open_swap(gpu::stage_model& model) {
 /// ENG-8. Blocks until all have come.
 status rank_engine::compare_places() {
   if (!replicas_ || options_.swap_dirs.empty()) return {};
-  std::vector<int32_t> places{options_.shape.where.gradients_on_disk ? 1 : 0};
-  for (const auto& c : options_.shape.where.chunks)
+  const auto& where = options_.shape.where;
+  std::vector<int32_t> places{where.gradients_on_disk ? 1 : 0, where.derives_weights ? 1 : 0};
+  for (const auto& c : where.chunks)
     places.insert(places.end(), {c.state_on_disk, c.weight_frame, c.grad_frame});
   const auto own = XXH64(places.data(), places.size() * sizeof(int32_t), 0);
   std::vector<uint64_t> all(static_cast<size_t>(replicas_->size()), own);

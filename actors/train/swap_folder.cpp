@@ -75,6 +75,18 @@ gpu::clip_way way_of(config::clip_way way) {
   return gpu::clip_way::automatic;
 }
 
+gpu::weights_choice choice_of(config::weights_choice choice) {
+  switch (choice) {
+    case config::weights_choice::automatic:
+      return gpu::weights_choice::automatic;
+    case config::weights_choice::stored:
+      return gpu::weights_choice::stored;
+    case config::weights_choice::derived:
+      return gpu::weights_choice::derived;
+  }
+  return gpu::weights_choice::automatic;
+}
+
 uint64_t workers_of(const config::job& job) {
   int64_t most = 1;
   for (const auto& n : job.cluster.node) most = std::max(most, n.workers);
@@ -140,6 +152,7 @@ gpu::residency_budget steps_of(const engine_options& options) {
                             way};
   out.measures = options.optimizer.kind == gpu::optimizer_step_args::rule::lamb;
   out.verifies = options.swap_verify;
+  out.weights = options.swap_weights;
   return out;
 }
 
@@ -177,6 +190,7 @@ least_needs least_needs_of(const config::job& job, const engine_options& options
   auto shape = options.shape;
   auto settled = options;
   settled.swap_clip = way_of(job.swap.clip);
+  settled.swap_weights = choice_of(job.swap.weights);
   keep_nothing(shape);
   shape.where = {};
   least_needs out{gpu::plan_stage(options.model, shape).total(), {}};
@@ -297,6 +311,7 @@ status settle_swap(engine_options& options, const config::job& job) {
                           std::min(static_cast<uint64_t>(job.swap.host_bytes), program_bytes);
   options.device_bytes = on_gpu(options) ? device_limit_bytes(job, options) : 0;
   options.swap_clip = way_of(job.swap.clip);
+  options.swap_weights = choice_of(job.swap.weights);
   options.swap_rates = rates_of(job.swap.rates);
   auto budget = steps_of(options);
   // Replicas, whose norms would be known to all together, have no second version.

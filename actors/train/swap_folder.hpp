@@ -48,6 +48,7 @@ config::swap_rates_section section_of(const gpu::machine_rates& from);
 
 /// The way to clip that a job asks for.
 gpu::clip_way way_of(config::clip_way way);
+gpu::weights_choice choice_of(config::weights_choice choice);
 
 /// Whether what layers keep of a forward pass is left open (swap.keep_layers).
 bool chooses_activations(const config::job& job);

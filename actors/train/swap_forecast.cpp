@@ -51,6 +51,13 @@ void count_rank(layer_choices& out, const job_plan& plan, const engine_options& 
   count_layers(out.asked, plan.model, chosen ? shape_of(plan.job, o.at, of) : o.shape);
 }
 
+/// One rank that derives them is told of.
+void note_weights(gpu::weights_choice& of_all, const gpu::stage_shape& shape) {
+  using enum gpu::weights_choice;
+  if (shape.compute == gpu::dtype::f32 || of_all == derived) return;
+  of_all = shape.where.derives_weights ? derived : stored;
+}
+
 void add_rank(swap_forecast& out, const job_plan& plan, const planned_stage& stage,
               const engine_options& o) {
   const auto budget = steps_of(o);
@@ -114,6 +121,7 @@ std::optional<swap_forecast> forecast_swap(const job_plan& plan) {
   out->of_gpu.floor_bytes = device_floor_bytes(plan, threads_here(plan.job.cluster));
   for (const auto& o : ranks) {
     out->gradients_on_disk = out->gradients_on_disk || o.shape.where.gradients_on_disk;
+    if (o.shape.where.any_on_disk()) note_weights(out->weights, o.shape);
     add_rank(*out, plan, stages[static_cast<size_t>(o.at.place().pipeline)], o);
   }
   return out;

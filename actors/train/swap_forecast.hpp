@@ -43,6 +43,7 @@ struct swap_forecast {
   gpu::update_order order = gpu::update_order::behind_backward;
   /// Of some rank gradients are on its drive, in between (residency::gradients_on_disk).
   bool gradients_on_disk = false;
+  gpu::weights_choice weights = gpu::weights_choice::automatic;  ///< in float32; else as it is
   gpu::step_traffic traffic;
   gpu::step_work work;
   /// Of a step that is clipped: another one where it would have speculated.

@@ -166,6 +166,21 @@ std::string_view clip_reason(gpu::update_order order, const config::job& job, bo
   return "neither has the drive room for a second version nor memory for all gradients";
 }
 
+std::string_view weights_text(const train::swap_forecast& f) {
+  using enum gpu::weights_choice;
+  return f.weights == stored ? "stored" : f.weights == derived ? "derived" : "";
+}
+
+std::string_view weights_reason(const train::swap_forecast& f, const config::job& job) {
+  using enum config::weights_choice;
+  if (f.weights == gpu::weights_choice::automatic) return "";
+  if (job.swap.weights != automatic) return "swap.weights";
+  if (f.weights == gpu::weights_choice::stored) return "fewer bytes are moved";
+  return f.order == gpu::update_order::speculate
+             ? "the drive has room for two versions only without them"
+             : "the drive has no room for them";
+}
+
 std::optional<double> rated_steps(const train::swap_forecast& f, const config::swap_section& swap) {
   const auto written = f.traffic.whole().written_bytes;
   if (swap.rated_tbw <= 0 || written == 0) return std::nullopt;
@@ -207,6 +222,11 @@ std::string forecast_text(const train::swap_forecast& f, const config::job& job)
   const bool on_gpus = f.of_gpu.device_bytes > 0;
   if (const auto instead = no_room_text(f.kept, swap, on_gpus); !instead.empty())
     out += instead + "\n";
+  if (f.weights == gpu::weights_choice::derived)
+    out += fmt::format(
+        "weights are rounded from masters that are read, and have no files ({}): 12 bytes a "
+        "parameter on the drive\n",
+        weights_reason(f, job));
   if (f.gradients_on_disk)
     out +=
         "memory has no room for all gradients: those of layers wait for the next micro-batch, or "

@@ -48,6 +48,10 @@ std::string clip_text(const train::swap_forecast& f);
 /// Why a job's steps are clipped in this way; `on_disk`: gradients are on the drive in between.
 std::string_view clip_reason(gpu::update_order order, const config::job& job, bool on_disk = false);
 
+/// "stored", "derived"; empty where they are the masters: in float32. And why.
+std::string_view weights_text(const train::swap_forecast& f);
+std::string_view weights_reason(const train::swap_forecast& f, const config::job& job);
+
 /// How many steps swap.rated_tbw lasts; none where that is not said.
 std::optional<double> rated_steps(const train::swap_forecast& f, const config::swap_section& swap);
 

@@ -9,7 +9,9 @@
 namespace troupe::gpu {
 
 io::chunk_file swap_layout(const chunk_slice& slice, const residency& where, dtype compute) {
-  return {slice.part, where.group_elements, compute != dtype::f32};
+  using enum io::chunk_weights;
+  const auto rounded = where.derives_weights ? derived : stored;
+  return {slice.part, where.group_elements, compute == dtype::f32 ? masters : rounded};
 }
 
 uint64_t weights_read_bytes(const io::chunk_file& file) {
@@ -20,7 +22,15 @@ uint64_t weights_read_bytes(const io::chunk_file& file) {
 }
 
 uint64_t swap_slot_bytes(const io::chunk_file& file) {
+  return file.group_bytes() + file.rounded_array_bytes();
+}
+
+uint64_t swap_write_bytes(const io::chunk_file& file) {
   return file.group_bytes() + file.weights_array_bytes();
+}
+
+uint64_t masters_slot_bytes(const io::chunk_file& file, const residency& where, int chunk) {
+  return file.derives_weights() && where.brings_weights(chunk) ? file.array_bytes() : 0;
 }
 
 uint64_t swap_slot_bytes(const io::chunk_file& file, const residency& where, int chunk) {
@@ -44,7 +54,7 @@ uint64_t swap_file_bytes(const chunk_slice& slice, const io::chunk_file& file,
 swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency& where,
                          dtype compute, const replica_place& replica) {
   swap_sizes out;
-  uint64_t slot = 0, group = 0;
+  uint64_t slot = 0, group = 0, masters = 0;
   for (size_t c = 0; c < chunks.size(); ++c) {
     const auto chunk = static_cast<int>(c);
     if (!where.of(chunk).state_on_disk) continue;
@@ -54,10 +64,12 @@ swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency&
     slot = std::max(slot, io::buffer_bytes(bytes));
     group = std::max({group, io::buffer_bytes(file.group_bytes()),
                       io::state_parts * io::buffer_bytes(file.array_bytes())});
+    masters = std::max(masters, masters_slot_bytes(file, where, chunk));
     out.file_bytes += swap_file_bytes(slice, file, where, chunk);
   }
   // And one group that a checkpoint reads meanwhile (swapper::read).
   out.slots_bytes = slot * static_cast<uint64_t>(where.groups_in_memory) + group;
+  if (masters > 0) out.slots_bytes += masters_slots * io::buffer_bytes(masters);
   return out;
 }
 

@@ -57,6 +57,8 @@ struct residency {
   bool speculates = false;
   /// Gradients whose frame has others', too, are on disk between what is done with them (SWP-17).
   bool gradients_on_disk = false;
+  /// Weights in bfloat16 have no files: who reads them reads masters, and rounds them (SWP-18).
+  bool derives_weights = false;
 
   chunk_residency of(int chunk) const {
     return chunks.empty() ? chunk_residency{} : chunks[static_cast<size_t>(chunk)];
@@ -68,6 +70,12 @@ struct residency {
     int users = 0;
     for (const auto& c : chunks) users += c.grad_frame == frame ? 1 : 0;
     return users > 1;
+  }
+  /// Whether weights of a chunk come from its files: of layers that share frames, and of all where
+  /// an update may be dropped (SWP-9).
+  bool brings_weights(int chunk) const {
+    const auto home = of(chunk);
+    return home.state_on_disk && (home.weight_frame >= 0 || speculates);
   }
   bool any_on_disk() const {
     for (const auto& c : chunks)
@@ -85,8 +93,15 @@ constexpr size_t frame_size(size_t bytes) noexcept {
 
 /// How the state of a slice lies in its file.
 io::chunk_file swap_layout(const chunk_slice& slice, const residency& where, dtype compute);
-/// What is read of such a file for a chunk's weights: in float32 training its masters.
+/// What is read of such a file for a chunk's weights: its masters where they are these, or are
+/// rounded from them.
 uint64_t weights_read_bytes(const io::chunk_file& file);
+/// What an update writes of one group.
+uint64_t swap_write_bytes(const io::chunk_file& file);
+/// Memory for one group's masters that become weights in memory (SWP-18); 0 where none do. There
+/// are so many: one is read while another is rounded.
+uint64_t masters_slot_bytes(const io::chunk_file& file, const residency& where, int chunk);
+inline constexpr int masters_slots = 2;
 /// Memory for one group of such a file on its way.
 uint64_t swap_slot_bytes(const io::chunk_file& file);
 /// The same with the group's gradient, where that of the chunk comes from a file, too.

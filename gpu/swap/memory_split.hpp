@@ -4,11 +4,12 @@
 // Pure; the sizes are those that are allocated (plan_stage, swapper, spiller).
 //
 // On the device lie weights, gradients, state and activations as in a host's memory, and a slot for
-// each group of state on its way, with its gradient where that comes from a drive. The host has a
-// page-locked twin of each such slot, through which a drive reaches it; one for the largest weights
-// that come from a drive; two for the largest gradient that goes there and comes back (SWP-17); one
-// of each frame for activations that layers spill; and what a checkpoint reads meanwhile. Where
-// nothing lives on a drive it has none of these.
+// each group of state on its way, with its gradient where that comes from a drive, and two for
+// masters that are rounded to weights there (SWP-18). The host has a page-locked twin of each such
+// slot, through which a drive reaches it; one for the largest weights that come from a drive as
+// they are; two for the largest gradient that goes there and comes back (SWP-17); one of each frame
+// for activations that layers spill; and what a checkpoint reads meanwhile. Where nothing lives on
+// a drive it has none of these.
 //
 // Invariants
 //   TWN-1  Slots and twins of the plan are those that are made, to the byte.

@@ -60,6 +60,7 @@ class ladder {
     residency r;
     r.group_elements = residency::usual_group_elements;
     r.groups_in_memory = least_groups;
+    r.derives_weights = shape_.compute != dtype::f32 && budget_.weights == weights_choice::derived;
     int number = 0;
     for (const bool layer : layers_) {
       chunk_residency c;
@@ -179,8 +180,10 @@ class ladder {
 
 }  // namespace
 
-result<residency> plan_residency(const model_config& model, const stage_shape& shape,
-                                 const residency_budget& budget) {
+namespace {
+
+result<residency> plan_memory(const model_config& model, const stage_shape& shape,
+                              const residency_budget& budget) {
   const ladder all(model, shape, budget);
   if (all.fits({})) return residency{};
   const auto where = all.least();
@@ -195,6 +198,33 @@ result<residency> plan_residency(const model_config& model, const stage_shape& s
   const auto& kind = budget.host_bytes ? device_budget_too_small : budget_too_small;
   return kind(mib(budget.bytes), mib(least.device_bytes),
               mib(plan.activations_per_slot * plan.slots + plan.workspace));
+}
+
+/// Whether its steps make their passes twice for want of a second version.
+bool lacks_version(const residency& where, const residency_budget& budget) {
+  return budget.clips && budget.clip != clip_way::twice && !where.speculates &&
+         !where.gradients_on_disk && !keeps_gradients(where);
+}
+
+}  // namespace
+
+result<residency> plan_residency(const model_config& model, const stage_shape& shape,
+                                 const residency_budget& budget) {
+  auto planned = plan_memory(model, shape, budget);
+  const bool open = budget.weights == weights_choice::automatic && shape.compute != dtype::f32;
+  if (!planned || !planned->any_on_disk() || !open || budget.disk_bytes == 0) return planned;
+  const auto has_room = [&](const residency& where) {
+    stage_shape with = shape;
+    with.where = where;
+    return plan_stage(model, with).on_disk <= budget.disk_bytes;
+  };
+  const bool fits = has_room(*planned), wants = lacks_version(*planned, budget);
+  if (fits && !wants) return planned;
+  auto without = budget;
+  without.weights = weights_choice::derived;
+  auto derived = plan_memory(model, shape, without);
+  const bool enough = derived && has_room(*derived) && (!fits || derived->speculates);
+  return enough ? derived : planned;  // RSP-5
 }
 
 residency least_residency(const model_config& model, const stage_shape& shape,

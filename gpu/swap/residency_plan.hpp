@@ -21,6 +21,11 @@
 //   - everything: then nothing is on disk.
 // What is too little for the next of these takes more groups on their way (RSP-3).
 //
+// Weights in bfloat16 have files beside those of their masters, 14 bytes a parameter instead of 12,
+// of which a visit reads 2 instead of 4. Where the drive has no room for all of that, or for two
+// versions of it that updates before their norm need, they are rounded from masters that are read
+// (SWP-18), if that is enough.
+//
 // Of a device that the host cannot address there are two budgets (memory_split.hpp): the device's,
 // for all of that, and the host's, for the twins of slots and frames.
 //
@@ -33,6 +38,8 @@
 //          token table may be a third of a model.
 //   RSP-4  Of two budgets both are kept, RSP-2 is of each alone, and the error is of the one that
 //          is too small. What the device holds as a whole takes nothing of the host's.
+//   RSP-5  That weights have no files is chosen only where the drive's room is known, has not enough
+//          for what is wanted with them, and has enough without.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +60,13 @@ enum class clip_way : uint8_t {
   twice,      ///< in passes of their own
 };
 
+/// Where weights in bfloat16 are, of chunks whose state is on disk (swap.weights).
+enum class weights_choice : uint8_t {
+  automatic,
+  stored,   ///< in files of their own
+  derived,  ///< nowhere: who reads them reads the masters
+};
+
 /// What a stage may take, and what its steps are like.
 struct residency_budget {
   uint64_t bytes = 0;         ///< of memory, for plan_stage(...).total(); of two, the device's
@@ -64,6 +78,7 @@ struct residency_budget {
   bool verifies = true;     ///< swap.verify: what is read is summed, as all state that is written
   /// Of the host, where it cannot address the device (split_of); none: both are one memory.
   std::optional<uint64_t> host_bytes = {};
+  weights_choice weights = weights_choice::automatic;
 };
 
 /// Bytes of the least that memory must hold.

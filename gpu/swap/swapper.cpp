@@ -132,17 +132,21 @@ status swapper::make_file(int chunk) {
 }
 
 status swapper::make_slots() {
-  uint64_t bytes = 0, weights = 0;
+  uint64_t bytes = 0, weights = 0, masters = 0;
   for (int c = 0; c < store_.chunk_count(); ++c) {
     if (!on_disk(c)) continue;
     bytes = std::max(bytes, swap_slot_bytes(at(c).layout, where_, c));
-    // Weights in memory of their own are brought, too, where an update was dropped (SWP-9).
-    if (where_.of(c).weight_frame >= 0 || where_.speculates)
+    masters = std::max(masters, masters_slot_bytes(at(c).layout, where_, c));
+    if (where_.brings_weights(c) && !at(c).layout.derives_weights())
       weights = std::max<uint64_t>(weights, frame_size(slice_bytes(c)));
   }
   for (int i = 0; i < where_.groups_in_memory; ++i) {
     TROUPE_TRY(made, make_slot(bytes, false));
     slots_.push_back(std::move(made));
+  }
+  for (int i = 0; masters > 0 && i < masters_slots; ++i) {
+    TROUPE_TRY(made, make_slot(masters, false));
+    masters_.push_back(std::move(made));
   }
   if (store_.owner().host_accessible() || weights == 0) return {};
   TROUPE_TRY(made, make_slot(weights, true));
@@ -363,6 +367,7 @@ void swapper::share_norms(stream& compute, optimizer& rule, int chunk, float lr,
 
 void swapper::settle(stream& compute, std::function<bool()> hold) {
   finish_update();
+  for (auto& c : chunks_) c.rounded.settle();
   for (const auto& op : order_->settle())
     carry_out(op, &compute, [&](stream& s) {
       if (op.what != chunk_act::settle) return;
@@ -372,6 +377,7 @@ void swapper::settle(stream& compute, std::function<bool()> hold) {
 }
 
 void swapper::were_dropped() {
+  for (auto& c : chunks_) c.rounded.dropped();
   for (const auto& op : order_->dropped()) {
     bring(op);
     store_.weights_changed(op.chunk);
@@ -382,7 +388,7 @@ optimizer::piece swapper::piece_of(const chunk_op& op) {
   const int group = op.group;
   const auto& c = at(op.chunk);
   const auto memory = in_slot(slot_of(op), c, false);
-  const bool separate = c.layout.has_weights();
+  const bool separate = !c.layout.weights_are_masters();
   float* master = memory.state(state_part::master);
   optimizer::piece p;
   p.chunk = op.chunk;
@@ -501,7 +507,10 @@ status swapper::write(int chunk, part which, const value_source& values) {
   TROUPE_CHECK(make_version(c, c.state));
   if (c.versions.kept()) TROUPE_CHECK(own_again(chunk));  // SWP-7
   if (which != part::master) TROUPE_CHECK(zero_moments(chunk));
-  if (which == part::master) order_->masters_set(chunk);
+  if (which == part::master) {
+    order_->masters_set(chunk);
+    c.rounded = {};
+  }
   const auto& slice = store_.slice(chunk);
   for (int g = 0; g < c.layout.groups(); ++g) {
     auto* into = reinterpret_cast<float*>(quiet_slot().host);
@@ -545,8 +554,9 @@ status swapper::read(int chunk, part which, int64_t first, int64_t count, float*
 }
 
 status swapper::publish(int chunk, int64_t after) {
-  const auto& c = at(chunk);
+  auto& c = at(chunk);
   await_quiet(chunk);
+  c.rounded = {after};
   order_->masters_set(chunk);
   for (int g = 0; g < c.layout.groups(); ++g) TROUPE_CHECK(publish_group(chunk, g, after));
   return {};
@@ -565,8 +575,9 @@ status swapper::publish_group(int chunk, int group, int64_t after) {
 /// Makes the weights of the masters in the quiet slot.
 status swapper::publish_slot(int chunk, int group, int64_t after) {
   auto& c = at(chunk);
-  const bool separate = c.layout.has_weights(), own = where_.of(chunk).weight_frame < 0;
-  if (!separate && !own) return {};
+  const bool stored = c.layout.has_weights(), separate = !c.layout.weights_are_masters();
+  const bool own = where_.of(chunk).weight_frame < 0;
+  if (!stored && !own) return {};
   auto& s = quiet_slot();
   const auto bytes = c.layout.array_bytes();
   const auto memory = in_slot(s, c, false);
@@ -583,9 +594,9 @@ status swapper::publish_slot(int chunk, int group, int64_t after) {
         separate ? memory.weights() : memory.base, static_cast<size_t>(count) * size);
   const auto weights = c.layout.weights_array_bytes();
   auto* on_host = in_slot(s, c, true).weights();
-  if (twin && separate) load_->copy(on_host, memory.weights(), weights);
+  if (twin && stored) load_->copy(on_host, memory.weights(), weights);
   TROUPE_CHECK(load_->synchronize());
-  if (!separate) return {};
+  if (!stored) return {};
   const auto used = static_cast<size_t>(count) * 2;
   std::memset(on_host + used, 0, weights - used);
   c.sums.weights[static_cast<size_t>(group)] = io::crc32c({on_host, weights});

@@ -106,6 +106,11 @@
 //          own, is in a file of its own in between (gradient_files.hpp): behind each micro-batch
 //          but the last, which add to it, and behind that until its update, which reads each group
 //          beside the group's state. No checkpoint has that file.
+//   SWP-18 Where weights in bfloat16 have no files (residency.derives_weights) who reads them reads
+//          the masters, group by group, and rounds these into the frame, by the kernel that rounds
+//          after a load and, by chance, with the step of the last update that counts: the bits that
+//          this update gave them. What an update rounds itself is written nowhere, but for weights
+//          in memory of their own. A group's masters are read while those before are rounded.
 #pragma once
 
 #include <array>
@@ -319,18 +324,34 @@ class swapper final : public chunk_mover {
     std::vector<io::group_sums> state;
     std::vector<uint32_t> weights;
   };
+  /// Of which update a chunk's weights are the masters' rounding; 0: of none.
+  struct rounding_steps {
+    int64_t after = 0;
+    std::optional<int64_t> unsettled = {};
+    int64_t before = 0;  ///< what was settled last
+
+    void updated(int64_t step, counts when) {
+      if (when == counts::at_once)
+        after = step;
+      else
+        unsettled = step;
+    }
+    void settle() { before = std::exchange(after, std::exchange(unsettled, {}).value_or(after)); }
+    void dropped() { after = before; }
+  };
   struct chunk_state {
-    io::chunk_file layout{1, 1, false};
+    io::chunk_file layout{1, 1, io::chunk_weights::masters};
     named_file state;                  ///< as it is
     named_file next;                   ///< behind a checkpoint's, or behind updates to be settled
     named_file spare;                  ///< behind a checkpoint's where `next` is behind updates
     std::deque<named_file> old;        ///< SWP-12, the newest last; of the disk's thread alone
-    named_file weights, next_weights;  ///< not there where the masters are the weights
+    named_file weights, next_weights;  ///< not there where these are the masters, or derived
     uint64_t tail_bytes = 0;           ///< room for a shard's end
     chunk_versions versions;           ///< state_out_'s thread's (SWP-7), as the next member
     std::optional<kept_shard> as;  ///< what it is there, where this process has written its end
     file_sums sums, next_sums;
     std::vector<std::vector<parameter_span>> spans;  ///< by group
+    rounding_steps rounded;                          ///< SWP-18; the enqueuing thread's
     std::atomic<uint64_t> writes{0};  ///< of groups
     std::atomic<bool> links{false};   ///< its files are where a checkpoint can have links to them
   };
@@ -418,6 +439,9 @@ class swapper final : public chunk_mover {
   swapper(parameter_store& store, const residency& where, swap_options options);
   size_t slice_bytes(int chunk) const;
   void read_into_memory(int chunk);
+  void round_into_memory(int chunk);
+  io::swap_io::range masters_range(int chunk, int group) const;
+  status read_masters(int chunk, int group, io::swap_io::begun_read begun);
   status make_files();
   status make_file(int chunk);
   status make_slots();
@@ -551,6 +575,7 @@ class swapper final : public chunk_mover {
   std::vector<slot> slots_;
   event_ptr keeping_;  ///< behind the last checkpoint that took files
   slot weight_twin_;   ///< of a weight frame, where the host cannot address the device
+  std::vector<slot> masters_;                ///< SWP-18
   slot gradient_out_, gradient_in_;          ///< the same of gradients' frames, in either direction
   std::optional<gradient_files> gradients_;  ///< SWP-17
   drive_work work_;    ///< SWP-6

@@ -3,6 +3,8 @@
 //   ahead   as soon as a slot or a frame is free and the bytes are those of the step, their read is
 //           begun: while the one before it is still moved, or summed
 //   in      in its turn it is waited for, summed, and read once more where the sum is wrong
+//   masters of weights that are rounded from them: the first group's read is begun in its turn,
+//           each other one's while the one before is summed and rounded (SWP-18)
 //   sums    what an update has made of a group is summed while the group before it is written
 //
 // A drive that is asked for nothing while somebody sums has less to do than it could: reads and
@@ -52,8 +54,9 @@ std::string_view swapper::name_of(state_part which) {
 stream& swapper::ahead_of(const chunk_op& op, stream& own) {
   if (op.what == chunk_act::read_state) return *state_ahead_;
   if (op.what == chunk_act::write_state) return *sums_;
-  // The one twin of all frames is free only behind its copy.
-  if (op.what == chunk_act::read_weights && store_.owner().host_accessible())
+  // The one twin of all frames is free only behind its copy; masters' slots behind their rounding.
+  if (op.what == chunk_act::read_weights && store_.owner().host_accessible() &&
+      !at(op.chunk).layout.derives_weights())
     return *weights_ahead_;
   return own;
 }
@@ -90,7 +93,7 @@ void swapper::sum_group(stream& s, const chunk_op& op) {
   auto& slot = slots_[static_cast<size_t>(op.slot)];
   const auto& c = at(op.chunk);
   if (slot.on_device.data() != nullptr)
-    s.copy(slot.host, slot.on_device.data(), swap_slot_bytes(c.layout));
+    s.copy(slot.host, slot.on_device.data(), swap_write_bytes(c.layout));
   work_.enqueue(s, [this, &slot, &c, op]() -> status {
     const auto used = static_cast<size_t>(c.layout.count(op.group));
     const auto memory = in_slot(slot, c, true);
@@ -111,6 +114,7 @@ void swapper::sum_group(stream& s, const chunk_op& op) {
 /// A slice into their frame, or their own memory: to the beginning, as a disk needs it, and from
 /// there to its place.
 void swapper::read_into_memory(int chunk) {
+  if (at(chunk).layout.derives_weights()) return round_into_memory(chunk);
   auto* memory = static_cast<std::byte*>(store_.weight(chunk));
   const bool direct = store_.owner().host_accessible();
   auto* into = direct ? memory : weight_twin_.host;
@@ -121,6 +125,35 @@ void swapper::read_into_memory(int chunk) {
   });
   if (auto* slice = store_.weight_slice(chunk); slice != into)
     weights_in_->copy(slice, into, slice_bytes(chunk));
+}
+
+/// SWP-18. A slot's next read is behind the rounding of what it had.
+void swapper::round_into_memory(int chunk) {
+  const auto& c = at(chunk);
+  auto begun = std::make_shared<std::array<io::swap_io::begun_read, masters_slots>>();
+  const auto slot_at = [](int group) { return static_cast<size_t>(group % masters_slots); };
+  const auto begin = [&](int group) {
+    work_.enqueue(*weights_in_, [this, chunk, group, begun, at = slot_at(group)]() -> status {
+      const auto one = masters_range(chunk, group);
+      TROUPE_TRY(read, io_->begin_read({&one, 1}, masters_[at].owner, weights_line));
+      (*begun)[at] = std::move(read);
+      return {};
+    });
+  };
+  begin(0);
+  for (int g = 0; g < c.layout.groups(); ++g) {
+    if (g + 1 < c.layout.groups()) begin(g + 1);
+    work_.enqueue(*weights_in_, [this, chunk, g, begun, at = slot_at(g)] {
+      return read_masters(chunk, g, std::exchange((*begun)[at], {}));
+    });
+    const auto& s = masters_[slot_at(g)];
+    if (s.on_device.data() != nullptr)
+      weights_in_->copy(s.on_device.data(), s.host, c.layout.used_bytes(g, sizeof(float)));
+    const int64_t first = c.layout.first(g);
+    store_.round_weights(*weights_in_, chunk, frame_at(chunk, first),
+                         in_slot(s, c, false).state(state_part::master), first, c.layout.count(g),
+                         c.rounded.after);
+  }
 }
 
 void swapper::read_group(const chunk_op& op) {
@@ -222,6 +255,25 @@ std::vector<range> swapper::weight_ranges(int chunk, std::byte* into) {
       all.push_back({c.state.id, c.layout.offset(g, state_part::master), memory});
   }
   return all;
+}
+
+io::swap_io::range swapper::masters_range(int chunk, int group) const {
+  const auto& c = chunks_[static_cast<size_t>(chunk)];
+  const auto& s = masters_[static_cast<size_t>(group % masters_slots)];
+  return {c.state.id,
+          c.layout.offset(group, state_part::master),
+          {s.host, c.layout.used_bytes(group, sizeof(float))}};
+}
+
+status swapper::read_masters(int chunk, int group, io::swap_io::begun_read begun) {
+  const auto& c = at(chunk);
+  const auto one = masters_range(chunk, group);
+  const auto sound = [&] {
+    return check(c.state.name, chunk, group, name_of(state_part::master), one.memory,
+                 c.layout.array_bytes(), c.sums.state[static_cast<size_t>(group)][0]);
+  };
+  const auto& s = masters_[static_cast<size_t>(group % masters_slots)];
+  return read_checked({&one, 1}, s.owner, sound, std::move(begun));
 }
 
 status swapper::read_weights(int chunk, std::byte* into, const std::shared_ptr<void>& owner,

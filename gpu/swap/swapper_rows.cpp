@@ -61,6 +61,7 @@ void swapper::enqueue_update(stream& compute, int chunk, const update_call& how,
   assert(when == counts::at_once || where_.speculates);
   const bool measured = how.rule->measures_pieces(chunk);
   assert(!measured || how.rule->settings().norm_elements == where_.group_elements);
+  at(chunk).rounded.updated(how.step, when);
   for (const auto& op : order_->update(chunk, when, measured, how.rows != nullptr))
     carry_out(op, &compute, [&](stream& s) { use_group(s, op, how); });
 }
@@ -105,7 +106,7 @@ void swapper::use_group(stream& s, const chunk_op& op, const update_call& how) {
   else if (op.what == chunk_act::update)
     probed(swap_op::update, 0, [&] { update_group(op, how); });
   else if (op.what == chunk_act::write_state)
-    probed(swap_op::write_state, swap_slot_bytes(layout), [&] { write_group(op); });
+    probed(swap_op::write_state, swap_write_bytes(layout), [&] { write_group(op); });
 }
 
 void swapper::read_rows(const chunk_op& op, const update_call& how) {
@@ -146,7 +147,7 @@ std::byte* swapper::frame_at(int chunk, int64_t element) const {
 void swapper::update_rows(const chunk_op& op, const update_call& how) {
   const auto& rows = *how.rows;
   auto* memory = slot_of(op).host;
-  const bool separate = at(op.chunk).layout.has_weights();
+  const bool separate = !at(op.chunk).layout.weights_are_masters();
   const auto floats = [=](uint64_t offset) { return reinterpret_cast<float*>(memory + offset); };
   for (size_t i = 0; i < rows.pieces.size(); ++i) {
     const auto& row = rows.pieces[i];

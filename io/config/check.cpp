@@ -167,7 +167,8 @@ void check_swap(builder& b) {
   const auto& j = b.target();
   if (j.swap.dir.empty()) {
     b.rule(j.swap.host_bytes == 0 && j.swap.device_bytes == 0 && j.swap.rated_tbw == 0 &&
-               !j.swap.consume && j.swap.clip == clip_way::automatic && j.swap.keep_layers < 0 &&
+               !j.swap.consume && j.swap.clip == clip_way::automatic &&
+               j.swap.weights == weights_choice::automatic && j.swap.keep_layers < 0 &&
                j.swap.spill_layers < 0 && j.swap.half_layers < 0 &&
                j.swap.rates == swap_rates_section{},
            {"swap.dir"}, "is required where [swap] is described");

@@ -69,6 +69,7 @@ enum class when_busy : uint8_t {
 /// heartbeats usually take, too (phi accrual).
 /// How a step that swaps learns the norm of all gradients before its updates count.
 enum class clip_way : uint8_t { automatic, speculate, hold, twice };
+enum class weights_choice : uint8_t { automatic, stored, derived };
 
 enum class liveness_detector : uint8_t { fixed, phi };
 /// How nodes' machines are probed before their first steps.
@@ -303,6 +304,7 @@ struct swap_section {
   bool verify = true;      ///< what is read is summed
   bool consume = false;    ///< a resume without room for two copies gives its checkpoint up
   clip_way clip = clip_way::automatic;
+  weights_choice weights = weights_choice::automatic;  ///< of bfloat16
   /// Layers of each stage, the last ones, that keep their activations; of those before them such
   /// as have them on the drive; and before them such as keep their input and x + attention. All
   /// -1: what makes a step shortest here.

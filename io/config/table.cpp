@@ -388,6 +388,13 @@ constinit const property rows[] = {
         "room for them; twice = it makes its passes twice; auto = what the memory, the drive and "
         "the clipped steps so far allow. Stages have one norm, and hold; replicas hold, too, or "
         "make their passes twice"),
+    key<&job::swap, &swap_section::weights>(
+        "swap.weights",
+        "Where bfloat16 weights are of what lives on a drive: stored = in files of their own, 14 "
+        "bytes a parameter with its master and moments; derived = nowhere, 12 bytes: masters are "
+        "read, and rounded, in their place; auto = stored, unless the drive has no room for them "
+        "and has it for the rest. Losses are the same to the bit, and so are checkpoints. No "
+        "matter in float32"),
     key<&job::swap, &swap_section::keep_layers>(
         "swap.keep_layers",
         "The last layers of each stage, so many, keep what backward needs of them in memory, all "

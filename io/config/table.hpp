@@ -55,6 +55,8 @@ template <>
 inline constexpr std::array<std::string_view, 4> words<clip_way>{"auto", "speculate", "hold",
                                                                  "twice"};
 template <>
+inline constexpr std::array<std::string_view, 3> words<weights_choice>{"auto", "stored", "derived"};
+template <>
 inline constexpr std::array<std::string_view, 2> words<liveness_detector>{"fixed", "phi"};
 template <>
 inline constexpr std::array<std::string_view, 3> words<probe_depth>{"off", "quick", "full"};

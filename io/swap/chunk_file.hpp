@@ -4,7 +4,8 @@
 //                                            (io/swap/chunk_shard.hpp)
 //   group   := master exp_avg exp_avg_sq     float32, of the same elements
 //   weights := array*                        bfloat16, one for each group; no such file in float32
-//                                            training, where the masters are the weights
+//                                            training, where the masters are the weights, nor where
+//                                            these are rounded whenever weights are read
 //
 // All arrays of a file are equally long: elements, then zeros.
 //
@@ -33,15 +34,21 @@ namespace troupe::io {
 enum class state_part : uint8_t { master, exp_avg, exp_avg_sq };
 inline constexpr int state_parts = 3;
 
+/// What the weights of a chunk are, and where.
+enum class chunk_weights : uint8_t {
+  masters,  ///< of float32 training: its masters
+  stored,   ///< bfloat16, in a file of their own
+  derived,  ///< bfloat16, rounded from the masters by whoever reads them
+};
+
 /// Elements a group's length is a multiple of: a block of bfloat16.
 inline constexpr int64_t group_grain = static_cast<int64_t>(disk_block) / 2;
 
 /// One chunk's files.
 class chunk_file {
  public:
-  /// `elements` >= 1 of state, in groups of at most `most` (rounded up to group_grain), with
-  /// weights of 2 bytes beside them or none.
-  chunk_file(int64_t elements, int64_t most, bool weights)
+  /// `elements` >= 1 of state, in groups of at most `most` (rounded up to group_grain).
+  chunk_file(int64_t elements, int64_t most, chunk_weights weights)
       : elements_(elements), weights_(weights) {
     const int64_t limit = up(std::max<int64_t>(1, most));
     const int64_t groups = (elements + limit - 1) / limit;
@@ -49,7 +56,11 @@ class chunk_file {
   }
 
   int64_t elements() const noexcept { return elements_; }
-  bool has_weights() const noexcept { return weights_; }
+  bool weights_are_masters() const noexcept { return weights_ == chunk_weights::masters; }
+  /// Whether there is a file of weights.
+  bool has_weights() const noexcept { return weights_ == chunk_weights::stored; }
+  /// Whether who reads weights rounds masters.
+  bool derives_weights() const noexcept { return weights_ == chunk_weights::derived; }
   /// Elements that a group has room for.
   int64_t group_elements() const noexcept { return group_; }
   int groups() const noexcept { return static_cast<int>((elements_ + group_ - 1) / group_); }
@@ -69,9 +80,13 @@ class chunk_file {
   /// Of all groups: where the shard's end begins.
   uint64_t state_bytes() const noexcept { return group_offset(groups()); }
 
-  /// Bytes of one array of weights; 0 without.
+  /// Bytes of one array of weights in memory; 0 where these are the masters.
+  uint64_t rounded_array_bytes() const noexcept {
+    return weights_are_masters() ? 0 : static_cast<uint64_t>(group_) * 2;
+  }
+  /// The same of their file; 0 without.
   uint64_t weights_array_bytes() const noexcept {
-    return weights_ ? static_cast<uint64_t>(group_) * 2 : 0;
+    return has_weights() ? rounded_array_bytes() : 0;
   }
   uint64_t weights_offset(int group) const noexcept {
     return static_cast<uint64_t>(group) * weights_array_bytes();
@@ -88,7 +103,7 @@ class chunk_file {
 
   int64_t elements_;
   int64_t group_ = 0;
-  bool weights_;
+  chunk_weights weights_;
 };
 
 }  // namespace troupe::io

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <vector>
 
 #include "gpu/swap/step_traffic.hpp"
 #include "io/swap/chunk_file.hpp"
@@ -31,6 +32,31 @@ TEST_CASE("ENG-11: swapped training has the bits of training in memory") {
           CHECK(train_where(job, least_memory(dir.path)) == expected);
           CHECK(train_where(job, speculating(dir.path)) == expected);
         }
+}
+
+TEST_CASE("ENG-11 SWP-18: so it has where weights have no files, however they are rounded") {
+  scratch dir;
+  const auto derived = [](const settle_where& where) -> settle_where {
+    return [where](engine_options& o) {
+      where(o);
+      o.shape.where.derives_weights = true;
+    };
+  };
+  const std::vector<std::optional<uint64_t>> roundings{std::nullopt, 17};
+  for (const auto& rounding : roundings)
+    for (const bool by_layer : {false, true})
+      for (const float clip : {0.0f, 0.05f, 100.0f}) {
+        swapped_job job{gpu::dtype::bf16, by_layer, by_layer, clip, 5, by_layer, rounding};
+        INFO(text_of_job(job));
+        const auto expected = train_where(job, in_memory);
+        CHECK(train_where(job, derived(least_memory(dir.path, 2048))) == expected);
+        uint64_t redone = 0;
+        CHECK(train_where(job, derived(speculating(dir.path)), 4, &redone) == expected);
+        if (clip == 0.05f) CHECK(redone > 0);
+        job.by_layer = false;  // so that each rank has all of its rows at once
+        const auto of_two = train_replicas(2, job, in_memory);
+        CHECK(train_replicas(2, job, derived(least_memory(dir.path, 2048))) == of_two);
+      }
 }
 
 TEST_CASE("ENG-11 SM-4: swapped training has the same bits whatever each layer keeps") {
@@ -100,7 +126,7 @@ TEST_CASE("ENG-11 OP-4: LAMB, whose norms are of whole tensors") {
       swap_engine_options(options_for(0, 1, gpu::optimizer_step_args::rule::lamb, gpu::dtype::f32),
                           {.layers = 3, .lamb = true});
   for (const auto& chunk : gpu::stage_chunks(shaped.model, shaped.shape)) {
-    const io::chunk_file file(chunk.count, lamb_group, false);
+    const io::chunk_file file(chunk.count, lamb_group, io::chunk_weights::masters);
     if (chunk.layer < 0) continue;
     REQUIRE(file.groups() == 2);
     REQUIRE(file.group_elements() < lamb_group);

@@ -96,6 +96,30 @@ TEST_CASE("swap: plan says why steps are clipped as they are") {
   CHECK(apps::swap::clip_reason(behind_backward, job, true) != in_memory);
 }
 
+TEST_CASE("swap: plan says that weights have no files, and why") {
+  train::swap_forecast f;
+  config::job job;
+  const auto says = [&] {
+    return apps::swap::forecast_text(f, job).find("weights are rounded") != std::string::npos;
+  };
+  CHECK(apps::swap::weights_text(f).empty());  // float32
+  CHECK(apps::swap::weights_reason(f, job).empty());
+  CHECK_FALSE(says());
+  f.weights = gpu::weights_choice::stored;
+  CHECK(apps::swap::weights_text(f) == "stored");
+  CHECK_FALSE(says());
+  const auto usual = apps::swap::weights_reason(f, job);
+  f.weights = gpu::weights_choice::derived;
+  CHECK(apps::swap::weights_text(f) == "derived");
+  CHECK(says());
+  const auto room = apps::swap::weights_reason(f, job);
+  CHECK(room != usual);
+  f.order = gpu::update_order::speculate;
+  CHECK(apps::swap::weights_reason(f, job) != room);
+  job.swap.weights = config::weights_choice::derived;
+  CHECK(apps::swap::weights_reason(f, job) == "swap.weights");
+}
+
 TEST_CASE("swap: plan says which gradients are on the drive between micro-batches") {
   using enum gpu::update_order;
   train::swap_forecast f;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "gpu/swap/memory_split.hpp"
@@ -92,13 +93,16 @@ TEST_CASE("cuda: TWN-1: what is booked of both memories is what was planned, and
   for (const auto type : {dtype::f32, dtype::bf16})
     for (const bool spills : {false, true})
       for (const bool speculates : {false, true})
-        for (const auto& [shares, stores] :
-             {std::pair(false, false), std::pair(true, false), std::pair(true, true)}) {
+        for (const auto& [shares, stores, derives] :
+             {std::tuple(false, false, false), std::tuple(true, false, false),
+              std::tuple(true, true, false), std::tuple(true, false, true),
+              std::tuple(false, false, true)}) {
           auto model = testing::tiny_gpt2();
           model.layers = 5;  // in two frames
           auto shape = shape_of_split(model, type, spills);
           shape.where.speculates = speculates;
           shape.where.gradients_on_disk = stores;
+          shape.where.derives_weights = derives;
           REQUIRE(shape.where.gradient_on_disk(2) == stores);  // the first layer, behind two tables
           for (auto& chunk : shape.where.chunks)
             if (!shares) chunk.weight_frame = chunk.grad_frame = -1;
@@ -118,6 +122,7 @@ TEST_CASE("cuda: TWN-1: what is booked of both memories is what was planned, and
 #endif
             auto none = shape.where;  // but for a group that a checkpoint reads meanwhile
             none.groups_in_memory = 0;
+            none.derives_weights = false;
             const auto later =
                 swap_sizes_of(stage_chunks(model, shape), none, type, {}).slots_bytes;
             CHECK(twins() - twins_before == planned.host_bytes - later);
@@ -207,6 +212,24 @@ TEST_CASE("cuda: SWP-1 SWP-2 SWP-3: with state on disk the bits are those of the
         CHECK(swapped.failure());
       }
     }
+}
+
+TEST_CASE("cuda: SWP-18: weights that are rounded from masters on the GPU have their bits") {
+  auto gpu = testing::any_gpu();
+  if (!gpu) return;
+  for (const bool by_chance : {false, true}) {
+    swap_case c{testing::tiny_llama(), dtype::bf16};
+    if (by_chance) c.rounding = 7;
+    const auto expected = swap_trainer(*gpu, c, {}).train(steps_of_test);
+    c.derives_weights = true;
+    for (unsigned seed = 1; seed <= 3; ++seed) {
+      CAPTURE(seed);
+      c.groups = static_cast<int>(seed);
+      swap_trainer swapped(*gpu, c, on_unruly_disk(seed));
+      CHECK(swapped.train(steps_of_test) == expected);
+      CHECK(swapped.failure());
+    }
+  }
 }
 
 TEST_CASE("cuda: SWP-17: gradients that leave the GPU for a disk come back with their bits") {

@@ -379,6 +379,79 @@ TEST_CASE("RSP-1: a way of clipping that is asked for is planned, and fits") {
       }
 }
 
+namespace {
+
+/// Bytes of the files of a plan.
+uint64_t drive_bytes(const model_config& model, stage_shape shape, const residency& where) {
+  shape.where = where;
+  return plan_stage(model, shape).on_disk;
+}
+
+}  // namespace
+
+TEST_CASE("RSP-5: weights have no files where the drive has room only so") {
+  auto model = testing::tiny_gpt2();
+  model.layers = 12;
+  const auto shape = shape_of_plan_test(model, dtype::bf16);
+  for (const bool clips : {false, true}) {
+    CAPTURE(clips);
+    residency_budget budget{0, clips, 1};
+    budget.weights = weights_choice::derived;
+    auto without = least_residency(model, shape, budget);
+    CHECK(without.derives_weights);
+    stage_shape least = shape;
+    least.where = without;
+    budget = {plan_stage(model, least).total(), clips, 1};
+    auto with = without;
+    with.derives_weights = false;
+    const auto planned_on = [&](uint64_t disk) {
+      auto b = budget;
+      b.disk_bytes = disk;
+      const auto planned = plan_residency(model, shape, b);
+      REQUIRE(planned);
+      REQUIRE(planned->any_on_disk());
+      return *planned;
+    };
+    const auto small = drive_bytes(model, shape, without), large = drive_bytes(model, shape, with);
+    REQUIRE(small < large);
+    CHECK_FALSE(planned_on(0).derives_weights);          // nobody knows
+    CHECK_FALSE(planned_on(small - 1).derives_weights);  // no plan has room
+    CHECK(planned_on(small).derives_weights);
+    CHECK(planned_on(large - 1).derives_weights);
+    CHECK_FALSE(planned_on(large).derives_weights);
+    without.speculates = with.speculates = true;
+    const auto two_small = drive_bytes(model, shape, without);
+    const auto two_large = drive_bytes(model, shape, with);
+    REQUIRE(two_small > large);
+    for (const auto disk : {two_small - 1, two_small, two_large - 1, two_large}) {
+      const auto planned = planned_on(disk);
+      CHECK(planned.speculates == (clips && disk >= two_small));
+      CHECK(planned.derives_weights == (planned.speculates && disk < two_large));
+      CHECK(drive_bytes(model, shape, planned) <= disk);
+    }
+  }
+}
+
+TEST_CASE("RSP-5: where weights are is as asked, and no matter in float32") {
+  const auto model = testing::tiny_gpt2();
+  for (const auto type : {dtype::f32, dtype::bf16})
+    for (const auto choice : {weights_choice::stored, weights_choice::derived}) {
+      const auto shape = shape_of_plan_test(model, type);
+      residency_budget budget{0, false, 1};
+      budget.weights = choice;
+      const auto least = least_residency(model, shape, budget);
+      const bool derives = type == dtype::bf16 && choice == weights_choice::derived;
+      CHECK(least.derives_weights == derives);
+      stage_shape with = shape;
+      with.where = least;
+      budget.bytes = plan_stage(model, with).total();
+      budget.disk_bytes = 1;  // what is asked for is not made otherwise
+      const auto planned = plan_residency(model, shape, budget);
+      REQUIRE(planned);
+      CHECK(planned->derives_weights == derives);
+    }
+}
+
 TEST_CASE("RSP-1: a second version has room beside what layers spill, or there is none") {
   auto model = testing::tiny_gpt2();
   model.layers = 12;
@@ -391,7 +464,9 @@ TEST_CASE("RSP-1: a second version has room beside what layers spill, or there i
   const auto both = plan_stage(model, least);
   REQUIRE(both.spill_bytes > 0);
   for (const uint64_t disk : {both.on_disk - 1, both.on_disk - both.spill_bytes, both.on_disk}) {
-    const auto planned = plan_residency(model, shape, {bytes, true, 1, clip_way::automatic, disk});
+    residency_budget budget{bytes, true, 1, clip_way::automatic, disk};
+    budget.weights = weights_choice::stored;
+    const auto planned = plan_residency(model, shape, budget);
     REQUIRE(planned);
     REQUIRE(planned->any_on_disk());
     CHECK(planned->speculates == (disk == both.on_disk));

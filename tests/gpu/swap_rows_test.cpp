@@ -238,7 +238,7 @@ TEST_CASE("SWP-14 SWP-5: rows that were read wrong count for nothing") {
 TEST_CASE("TBR-1 TBR-2: pieces are the rows, once each, and lie apart in whole blocks") {
   for (const int64_t width : {16, 24, 768, 5000}) {
     const int64_t rows = 40'000'000 / width;
-    const io::chunk_file layout(rows * width, 1 << 15, false);
+    const io::chunk_file layout(rows * width, 1 << 15, io::chunk_weights::masters);
     const auto last = static_cast<int32_t>(rows - 1);
     const uint64_t slot_bytes = layout.group_bytes();
     const auto pieces = pieces_in(layout, width, {{7, 0, 7}, {last, 41, 0}}, slot_bytes, rows);
@@ -266,7 +266,7 @@ TEST_CASE("TBR-1 TBR-2: pieces are the rows, once each, and lie apart in whole b
 
 TEST_CASE("TBR-3: rows without room in a slot, or that are much of the table, are all of it") {
   constexpr int64_t width = 1024, rows = 4096;
-  const io::chunk_file layout(width * rows, 1 << 20, false);
+  const io::chunk_file layout(width * rows, 1 << 20, io::chunk_weights::masters);
   const uint64_t one = 4 * io::disk_block;  // a row's arrays, each a block, and its gradient
   CHECK(pieces_in(layout, width, {{1, 2}}, 2 * one, rows).size() == 2);
   CHECK(pieces_in(layout, width, {{1, 2}}, 2 * one - 1, rows).empty());

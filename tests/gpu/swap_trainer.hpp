@@ -5,6 +5,8 @@
 
 #include <array>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,8 @@ struct swap_case {
   int replicas = 1;     ///< of which this is the first
   bool rows_first = false;  ///< of the token table, whose batch is another one each step
   residency where = {};     ///< empty: the least, by the members above
+  bool derives_weights = false;           ///< SWP-18
+  std::optional<uint64_t> rounding = {};  ///< of weights by chance, with this seed
   /// Of several, each another batch, updates come behind all of them, and gradients that share
   /// frames are on disk in between.
   int micro_batches = 1;
@@ -47,6 +51,7 @@ class swap_trainer {
     for (uint32_t salt = 1; salt <= batches; ++salt) tokens_.push_back(some(c, 10 * salt - 9));
     stage_shape shape = whole_model(c.model, rows, seq, c.type);
     shape.replica.ranks = c.replicas;
+    shape.rounding_seed = c.rounding;
     const bool swaps = !swap.places.empty();
     if (swaps) {
       if (c.spills)
@@ -55,6 +60,7 @@ class swap_trainer {
       shape.where.group_elements = c.group_elements;
       shape.where.groups_in_memory = c.groups;
       shape.where.speculates = c.speculates;
+      shape.where.derives_weights = c.derives_weights;
       shape.where.gradients_on_disk = c.micro_batches > 1;
       for (auto& chunk : shape.where.chunks)
         if (!c.shares_frames) chunk.weight_frame = chunk.grad_frame = -1;

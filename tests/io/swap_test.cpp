@@ -100,7 +100,8 @@ class watched_disk final : public thread_disk {
 TEST_CASE("CHF-1 CHF-2: arrays are whole blocks, equally long, and cover all elements") {
   for (const int64_t elements : {1, 5, 2047, 2048, 2049, 100'000, 1'234'567})
     for (const int64_t most : {1, 2048, 5000, 1 << 20})
-      for (const bool weights : {false, true}) {
+      for (const auto weights :
+           {chunk_weights::masters, chunk_weights::stored, chunk_weights::derived}) {
         const chunk_file f(elements, most, weights);
         CAPTURE(elements);
         CAPTURE(most);
@@ -126,7 +127,9 @@ TEST_CASE("CHF-1 CHF-2: arrays are whole blocks, equally long, and cover all ele
         CHECK(next == elements);
         CHECK(f.state_bytes() == end);
         CHECK(f.all_weights_bytes() == weights_end);
-        CHECK((weights_end > 0) == weights);
+        CHECK((weights_end > 0) == (weights == chunk_weights::stored));
+        const bool others = weights != chunk_weights::masters;
+        CHECK(f.rounded_array_bytes() == (others ? f.array_bytes() / 2 : 0));
         const auto zeros = f.groups() * f.group_elements() - elements;
         CHECK(zeros < f.groups() * group_grain);
       }
@@ -141,7 +144,7 @@ TEST_CASE("CHF-4: a chunk's file is a shard whose pieces are its tensors, each e
   head.step = 7;
   head.epoch = 2;
   for (const int64_t most : {2048, 4096, 1 << 20}) {
-    const chunk_file layout(7536, most, true);
+    const chunk_file layout(7536, most, chunk_weights::stored);
     CAPTURE(most);
     std::vector<group_sums> sums(static_cast<size_t>(layout.groups()));
     for (size_t g = 0; g < sums.size(); ++g)

@@ -26,7 +26,7 @@ void add_padded(std::vector<bytes>& out) {
   const auto chunk = sample::layer(0);
   const auto& last = chunk.tensors.back();
   const auto elements = static_cast<int64_t>(last.offset + *elements_of(last.shape));
-  const io::chunk_file layout(elements, 1, true);
+  const io::chunk_file layout(elements, 1, io::chunk_weights::stored);
   manifest_head head{"sample", 120, 3, {1, 1, 1}, sample::slot_bytes, 1000, 3.25, 2.5, 7, {}};
   const std::vector<io::group_sums> sums(static_cast<size_t>(layout.groups()));
   const auto footer = io::chunk_footer(layout, chunk, 0, head, 0, sums);

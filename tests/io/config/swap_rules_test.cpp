@@ -53,6 +53,14 @@ TEST_CASE("what swapping cannot do is refused") {
         std::string::npos);
 }
 
+TEST_CASE("swap.weights: of every layout, and only where [swap] is") {
+  for (const auto* weights : {"swap.weights=derived", "swap.weights=stored"}) {
+    for (const auto* layout : {"parallel.pipeline=2", "parallel.data=2"})
+      CHECK(said_of_two({layout, weights}).empty());
+    CHECK(said_of_swap({weights}).find("is required where [swap]") != std::string::npos);
+  }
+}
+
 TEST_CASE("swap.clip: stages hold, and replicas, which may make their passes twice") {
   const std::vector<std::string> stages{"parallel.pipeline=2"}, replicas{"parallel.data=2"},
       lamb{"parallel.data=2", "train.optimizer=lamb"};
