@@ -58,13 +58,14 @@ result<int64_t> number_of(std::string_view option, const std::string& text, int6
   return out;
 }
 
-/// Those named, in the order of the others; without names all but that with checkpoints, or those
-/// that are swept.
+/// Those named, in the order of the others; without names all but that with checkpoints and that
+/// without files for weights, or those that are swept.
 std::vector<way> ways_of(const arguments& args) {
   std::vector<way> out;
   for (int w = 0; w < ways; ++w) {
     const auto one = static_cast<way>(w);
-    const bool usual = args.sweep.empty() ? one != way::saving && !is_swept(one) : is_swept(one);
+    const bool extra = one == way::saving || one == way::derived;
+    const bool usual = args.sweep.empty() ? !extra && !is_swept(one) : is_swept(one);
     bool wanted = args.way_names.empty() && usual;
     for (const auto& name : args.way_names) wanted = wanted || name == to_string(one);
     if (wanted || (one == way::saving && args.checkpoints)) out.push_back(one);

@@ -210,8 +210,8 @@ class rounds {
 
 std::string_view to_string(way w) {
   constexpr std::array<std::string_view, ways> names{
-      "inmem",    "sync",   "phased",    "behind", "ours", "speculate", "noahead", "turns",
-      "noverify", "saving", "recompute", "half",   "keep", "spill",     "planned"};
+      "inmem",    "sync",   "phased",  "behind",    "ours", "speculate", "noahead", "turns",
+      "noverify", "saving", "derived", "recompute", "half", "keep",      "spill",   "planned"};
   return names[static_cast<size_t>(w)];
 }
 

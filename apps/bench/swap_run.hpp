@@ -13,6 +13,7 @@
 //   turns    ours, less mixed I/O: the drive reads or writes
 //   noverify ours, less sums of what is read
 //   saving   ours, with a checkpoint by links each step
+//   derived  ours, less files for weights: these are rounded from masters (bfloat16)
 // and, of what layers keep of a forward pass (--sweep activations), ours where
 //   recompute  they keep their input
 //   half       and x + attention
@@ -58,13 +59,14 @@ enum class way : uint8_t {
   turns,
   noverify,
   saving,
+  derived,
   recompute,
   half,
   keep,
   spill,
   planned,
 };
-inline constexpr int ways = 15;
+inline constexpr int ways = 16;
 std::string_view to_string(way w);
 /// Whether it is one of --sweep activations.
 constexpr bool is_swept(way w) {

@@ -248,6 +248,7 @@ train::engine_options options_of(const swap_plan& plan) {
 result<gpu::residency> residency_of(way w, const swap_plan& plan, const train::engine_options& o) {
   if (w == way::inmem) return gpu::residency{};
   gpu::residency_budget budget{plan.host_bytes, plan.clip_norm > 0, 1};
+  if (w == way::derived) budget.weights = gpu::weights_choice::derived;
   auto where = gpu::least_residency(o.model, o.shape, budget);
   if (plan.host_bytes > 0) {
     TROUPE_TRY(chosen, gpu::plan_residency(o.model, o.shape, budget));

@@ -38,8 +38,8 @@
 //          token table may be a third of a model.
 //   RSP-4  Of two budgets both are kept, RSP-2 is of each alone, and the error is of the one that
 //          is too small. What the device holds as a whole takes nothing of the host's.
-//   RSP-5  That weights have no files is chosen only where the drive's room is known, has not enough
-//          for what is wanted with them, and has enough without.
+//   RSP-5  That weights have no files is chosen only where the drive's room is known, is too little
+//          for what is wanted with them, and enough without.
 #pragma once
 
 #include <cstdint>

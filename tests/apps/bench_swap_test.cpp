@@ -118,6 +118,19 @@ TEST_CASE("SWB-1 PHW-1: each way moves what is expected of it and comes to the s
   }
 }
 
+TEST_CASE("SWB-1: without files for weights steps read two bytes a parameter more, twice") {
+  scratch dir;
+  const auto plan = small_plan(dir);
+  const auto ours = steps_of(way::ours, plan), derived = steps_of(way::derived, plan);
+  CHECK(derived.loss == ours.loss);
+  CHECK(derived.hash == ours.hash);
+  CHECK(derived.of_step.read == derived.expected.whole().read_bytes);
+  CHECK(derived.of_step.written == derived.expected.whole().written_bytes);
+  const bool rounds = plan.dtype == "bf16";
+  CHECK((derived.of_step.read > ours.of_step.read) == rounds);
+  CHECK((derived.of_step.written < ours.of_step.written) == rounds);
+}
+
 TEST_CASE("bench swap: the least of a step has its passes once, and computes nothing again") {
   scratch dir;
   auto plan = small_plan(dir);
