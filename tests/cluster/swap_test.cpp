@@ -33,8 +33,10 @@ const std::vector<std::string> two_stages{"cluster.nodes=2", "parallel.pipeline=
     two_by_two{"cluster.nodes=4", "parallel.data=2", "parallel.pipeline=2", "model.layers=24",
                "train.micro_batch=2"};
 
-/// In as little memory as it can be trained with, against the same in memory.
-void train_at_floor(const std::vector<std::string>& how) {
+/// In as little memory as it can be trained with, against the same in memory. `swapping`: of the
+/// first alone.
+void train_at_floor(const std::vector<std::string>& how,
+                    const std::vector<std::string>& swapping = {}) {
   std::string all;
   for (const auto& set : how) all += set + ' ';
   CAPTURE(all);
@@ -42,8 +44,8 @@ void train_at_floor(const std::vector<std::string>& how) {
   const auto sets = with(deep, how);
   const auto truth = numbers_in_memory(job, sets);
   REQUIRE(truth.size() == 12);
-  const auto floor = floor_of(job, sets);
-  program up(job.up(with(sets, swapped(job, floor))));
+  const auto floor = floor_of(job, with(sets, swapping));
+  program up(job.up(with(with(sets, swapped(job, floor)), swapping)));
   CHECK(up.wait() == 0);
   INFO(up.err());
   CHECK(numbers_of(up) == truth);
@@ -81,6 +83,12 @@ TEST_CASE("swap: at its floor a job of replicas has the losses of one in memory,
                           with(two_by_two, {"model.dtype=bf16"}),
                           with(two_by_two, {"model.dtype=bf16", "train.optimizer=lamb"})})
     train_at_floor(how);
+}
+
+TEST_CASE("swap: without files for weights a job has the losses of one in memory, and the state") {
+  train_at_floor({"model.dtype=bf16", "train.clip_norm=1"}, {"swap.weights=derived"});
+  train_at_floor(with(two_replicas, {"model.dtype=bf16", "train.stochastic_rounding=true"}),
+                 {"swap.weights=derived"});
 }
 
 TEST_CASE("swap: a step that is clipped is made twice, and no other where updates come first") {
