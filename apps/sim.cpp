@@ -145,10 +145,10 @@ nlohmann::ordered_json facts_of(const sim::simulation_outcome& o) {
     s["checkpoints_without_room"] = o.swaps.unkept;
     s["files_moved"] = o.swaps.moved;
     s["gradient_files_moved"] = o.swaps.gradients_moved;
+    s["activation_files_moved"] = o.swaps.activations_moved;
     s["waits_for_room"] = o.swaps.waited;
     s["reads_failed"] = o.swaps.unread;
     s["activations_written"] = o.swaps.spilled;
-    s["activation_writes_failed"] = o.swaps.unspilled;
     s["steps_made_again"] = o.swaps.redone;
     s["tables_with_rows_first"] = o.swaps.rows_first;
     s["spilling_replanned"] = o.swaps.replanned;

@@ -12,13 +12,15 @@ namespace troupe::sim {
 
 std::string swap_counts::text() const {
   return fmt::format(
-      "{} of drives; {} by links, {} without room; {} moved, {} of gradients, {} behind a wait for "
-      "room; {} failed; activations written {} times, {} of them failed; {} made again; {} with "
-      "rows first; {} replanned; {} left behind",
+      "{} of drives; {} by links, {} without room; {} moved, {} of gradients, {} of activations, "
+      "{} "
+      "behind a wait for room; {} failed; activations written {} times; {} made again; {} with "
+      "rows "
+      "first; {} replanned; {} left behind",
       counted(operations, "operation"), counted(kept, "checkpoint"), unkept,
-      counted(moved + gradients_moved, "file"), gradients_moved, waited, counted(unread, "read"),
-      spilled + unspilled, unspilled, counted(redone, "step"), counted(rows_first, "token table"),
-      counted(replanned, "time"), counted(leftovers, "folder"));
+      counted(moved + gradients_moved + activations_moved, "file"), gradients_moved,
+      activations_moved, waited, counted(unread, "read"), spilled, counted(redone, "step"),
+      counted(rows_first, "token table"), counted(replanned, "time"), counted(leftovers, "folder"));
 }
 
 swap_counts& swap_counts::operator+=(const swap_counts& o) {
@@ -29,8 +31,8 @@ swap_counts& swap_counts::operator+=(const swap_counts& o) {
   waited += o.waited;
   unread += o.unread;
   spilled += o.spilled;
-  unspilled += o.unspilled;
   gradients_moved += o.gradients_moved;
+  activations_moved += o.activations_moved;
   redone += o.redone;
   rows_first += o.rows_first;
   replanned += o.replanned;

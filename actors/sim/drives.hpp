@@ -9,10 +9,10 @@
 //     rank with nothing under way each file is of its last step, and every slot is free. What
 //     layers spill comes back whole, of the same micro-batch and pass, and at a step's end all
 //     frames are free (gpu/swap/spill_watch.hpp).
-//   SIM-27  A slow drive, a full one and a write of state, or of a gradient, that fails cost no
-//     launch and no recovery, as long as room is there again within swap.patience_s. Who opens a
-//     folder, at a start or in a recovery, needs room at once. A write of activations that fails
-//     ends its rank (SPR-2), and so does a read; their files have their room from the start.
+//   SIM-27  A slow drive, a full one and a write that fails, of state, a gradient or activations,
+//     cost no launch and no recovery, as long as room is there again within swap.patience_s. Who
+//     opens a folder, at a start or in a recovery, needs room at once. A read that fails ends its
+//     rank.
 //   SIM-33  In a step all replicas of a stage spill the same layers, whatever their drives keep
 //     (actors/train/spill_replan.hpp).
 #pragma once
@@ -59,11 +59,11 @@ struct swap_counts {
   uint64_t kept = 0;        ///< checkpoints that took files
   uint64_t unkept = 0;      ///< for which there was no room
   uint64_t moved = 0;       ///< files of state, since a write had failed
-  uint64_t waited = 0;      ///< writes, for room for such a file or one of a gradient
+  uint64_t waited = 0;      ///< writes, for room for such a file, or one of the other two kinds
   uint64_t unread = 0;      ///< reads that failed, and their ranks
   uint64_t spilled = 0;     ///< activations that were written
-  uint64_t unspilled = 0;   ///< writes of them that failed, and their ranks
-  uint64_t gradients_moved = 0;  ///< files of gradients, since a write had failed
+  uint64_t gradients_moved = 0;    ///< files of gradients, since a write had failed
+  uint64_t activations_moved = 0;  ///< the same of activations
   uint64_t redone = 0;      ///< steps whose updates were dropped
   uint64_t rows_first = 0;  ///< updates of token tables that began with the rows of a pass
   uint64_t replanned = 0;   ///< changes of how many layers of a rank compute again

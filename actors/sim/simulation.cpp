@@ -532,7 +532,7 @@ class simulation {
     did(f, fmt::format("of rank {}", rank), harm::fatal);
   }
 
-  /// SIM-27. Starts and recoveries need room; failed reads, and writes of activations, end ranks.
+  /// SIM-27. Starts and recoveries need room; failed reads end ranks.
   void ail_drive(const fault& f) {
     const int n = victim(f);
     if (!options_.swap.any() || !world_.alive(n)) return;
@@ -541,7 +541,7 @@ class simulation {
     if (f.kind == fault_kind::disk_error) {
       const bool reads = f.random / 16 % 2 == 0;
       did(f, fmt::format("{}, a {}", name_of(n), reads ? "read" : "write"),
-          reads || options_.swap.spill_layers > 0 ? harm::fatal : harm::none);
+          reads ? harm::fatal : harm::none);
       (reads ? drive.fails_read : drive.fails_write) = true;
       return;
     }

@@ -50,9 +50,10 @@ bool may_wait_for_rows(const train::engine_options& o) {
          table.weight_frame < 0 && table.grad_frame < 0;
 }
 
-/// What goes into another file where it cannot be written (SWP-11).
+/// What goes into another file where it cannot be written (SWP-11, SPR-3).
 bool may_move(const gpu::watched_op& op) {
-  return op.what.what == chunk_act::write_state || op.what.what == chunk_act::write_gradient;
+  return op.what.what == chunk_act::write_state || op.what.what == chunk_act::write_gradient ||
+         op.spill.what == gpu::spill_act::write;
 }
 
 /// Reads or writes them, and does not only wait or mark.
@@ -168,35 +169,24 @@ void swapping_engine::note_wait(const gpu::watched_op& op) {
   note(train::pipeline_op::await_activations, computes_since_ns_, now(), 0);
 }
 
-/// The drive fails what cannot be done elsewhere: a read, or a write of activations (SPR-2).
+/// The drive fails what cannot be done elsewhere: a read.
 bool swapping_engine::fails_to_move(const gpu::watched_op& op) {
   using gpu::spill_act;
-  auto& counted = room_->disks.counted();
-  const auto what = [&op] {
-    return op.spill.what == spill_act::none
-               ? fmt::format("chunk {}", op.what.chunk)
-               : fmt::format("the activations of record {}", op.spill.record);
-  };
   const bool reads =
       op.what.what == chunk_act::read_state || op.what.what == chunk_act::read_rows ||
       op.what.what == chunk_act::read_weights || op.what.what == chunk_act::read_gradient ||
       op.lane == order_machine::snapshot || op.spill.what == spill_act::read;
-  if (reads && std::exchange(drive().fails_read, false)) {
-    ++counted.unread;
-    fail(train::told_of_drive(error::system("read " + what(), EIO)));
-    return true;
-  }
-  if (op.spill.what != spill_act::write) return false;
-  if (!std::exchange(drive().fails_write, false)) {
-    ++counted.spilled;
-    return false;
-  }
-  ++counted.unspilled;
-  fail(train::told_of_drive(error::system("write " + what(), EIO)));
+  if (!reads || !std::exchange(drive().fails_read, false)) return false;
+  const auto what = op.spill.what == spill_act::none
+                        ? fmt::format("chunk {}", op.what.chunk)
+                        : fmt::format("the activations of record {}", op.spill.record);
+  ++room_->disks.counted().unread;
+  fail(train::told_of_drive(error::system("read " + what, EIO)));
   return true;
 }
 
 void swapping_engine::operate(size_t number) {
+  if (live_.at(number).spill.what == gpu::spill_act::write) ++room_->disks.counted().spilled;
   const auto takes_ns = time_of(live_.at(number));
   if (takes_ns == 0) return over(number);
   const auto part = part_of(number);
@@ -272,11 +262,12 @@ int64_t swapping_engine::time_of(const gpu::watched_op& op) {
 }
 
 /// What else counts of a file of state is read, and all of it written into a new one; of a gradient
-/// nothing else does (GRF-3).
+/// nothing else does (GRF-3), and other activations stay where they are (SPR-3).
 int64_t swapping_engine::moving_for(const gpu::watched_op& op) {
   auto& counted = room_->disks.counted();
-  if (op.what.what == chunk_act::write_gradient) {
-    ++counted.gradients_moved;
+  const bool spills = op.spill.what == gpu::spill_act::write;
+  if (spills || op.what.what == chunk_act::write_gradient) {
+    ++(spills ? counted.activations_moved : counted.gradients_moved);
     return room_->disks.writes_for(node_, 0);  // of names
   }
   ++counted.moved;
@@ -284,15 +275,21 @@ int64_t swapping_engine::moving_for(const gpu::watched_op& op) {
   return room_->disks.reads_for(node_, bytes) + room_->disks.writes_for(node_, bytes);
 }
 
+/// Of another file.
+uint64_t swapping_engine::bytes_wanted(const gpu::watched_op& op) const {
+  if (op.spill.what == gpu::spill_act::write)
+    return record_bytes_ * static_cast<uint64_t>(layout_.records());
+  const auto& bytes = bytes_of(op.what.chunk);
+  return op.what.what == chunk_act::write_gradient ? bytes.gradient : bytes.state;
+}
+
 /// SWP-11
 void swapping_engine::move_file(size_t number, int64_t since_ns) {
   auto& counted = room_->disks.counted();
   if (drive().full > 0 && since_ns == now()) {
     ++counted.waited;
-    const auto& bytes = bytes_of(live_.at(number).what.chunk);
-    options_.on_notice(fmt::format(
-        "a write to the swap folder of rank {} waits for {} bytes", at_.rank,
-        live_.at(number).what.what == chunk_act::write_gradient ? bytes.gradient : bytes.state));
+    options_.on_notice(fmt::format("a write to the swap folder of rank {} waits for {} bytes",
+                                   at_.rank, bytes_wanted(live_.at(number))));
   }
   if (aborted_ ||
       (drive().full > 0 && now() - since_ns > options_.swap_patience.count() * 1'000'000'000)) {

@@ -10,11 +10,11 @@
 // version that is dropped in some steps; of replicas behind the sum of each gradient (CHP-11),
 // which takes no time here: they meet once a step, for the norm. Under backward the rows of a token
 // table that the next pass reads come before the rest of it (SWP-14), where in most passes they
-// have room. A write that fails, of state or of a gradient, goes into a new file, for which it
-// waits while the drive is full (SWP-11, GRF-3); a read that fails fails the rank, and so does a
-// write of activations (SPR-2); a checkpoint for whose files there is no room fails alone (SWP-8).
-// Where layers of theirs may go over to computing again what they spill, ranks judge their steps as
-// real ones do, by the times of virtual drives.
+// have room. A write that fails, of state, a gradient or activations, goes into a new file, for
+// which it waits while the drive is full (SWP-11, GRF-3, SPR-3); a read that fails fails the rank;
+// a checkpoint for whose files there is no room fails alone (SWP-8). Where layers of theirs may go
+// over to computing again what they spill, ranks judge their steps as real ones do, by the times of
+// virtual drives.
 #pragma once
 
 #include <array>
@@ -88,6 +88,7 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   bool fails_to_move(const gpu::watched_op& op);
   void move_file(size_t number, int64_t since_ns);
   int64_t moving_for(const gpu::watched_op& op);
+  uint64_t bytes_wanted(const gpu::watched_op& op) const;
   void fail(error why);
   status device_failure();
   void look();

@@ -185,7 +185,8 @@ class rank_engine : public engine {
   status build_now();
   void limit_memory();
   status open_swap(gpu::stage_model& model);
-  status open_spill(gpu::stage_model& model);
+  status open_spill(gpu::stage_model& model, gpu::room_wait for_room);
+  void show_waiting(pipeline_op kind);
   gpu::stream& stream_of(pipeline_op kind);
   batch_view rows_of(int micro_batch, int64_t batch_slot) const;
   std::vector<gpu::stage_model::micro_batch> batches_of(const op_order& order) const;

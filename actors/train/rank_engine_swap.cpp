@@ -40,12 +40,7 @@ status rank_engine::open_swap(gpu::stage_model& model) {
   o.patience = options_.swap_patience;
   o.ending = ending_.get_token();
   o.notice = options_.on_notice;
-  o.waits = [this] {  // looking for room is an operation that ends: who does that is not stuck
-    if (probe_ == nullptr) return;
-    const engine_probe::operation op{pipeline_op::write_chunk, -1};
-    const double now = now_ms();
-    probe_->end(op, probe_->begin(op), now, now);
-  };
+  o.waits = [this] { show_waiting(pipeline_op::write_chunk); };
   o.around = [this](gpu::stream& s, gpu::swap_op kind, int chunk, uint64_t bytes,
                     const std::function<void()>& enqueue) {
     constexpr std::array kinds{pipeline_op::read_weights, pipeline_op::read_state,
@@ -63,10 +58,19 @@ status rank_engine::open_swap(gpu::stage_model& model) {
     o.gathering = data_.get();
     o.gather = [this](int chunk) { gather_slices(chunk); };
   }
+  auto for_room = o.wait_for_room();
   TROUPE_TRY(made, gpu::swapper::make(model.store(), options_.shape.where, std::move(o)));
   swap_ = std::move(made);
   model.store().set_mover(swap_.get());
-  return options_.shape.spilling().empty() ? status() : open_spill(model);
+  return options_.shape.spilling().empty() ? status() : open_spill(model, std::move(for_room));
+}
+
+/// Looking for room is an operation that ends: who does that is not stuck.
+void rank_engine::show_waiting(pipeline_op kind) {
+  if (probe_ == nullptr) return;
+  const engine_probe::operation op{kind, -1};
+  const double now = now_ms();
+  probe_->end(op, probe_->begin(op), now, now);
 }
 
 /// ENG-8. Blocks until all have come.
@@ -88,12 +92,14 @@ status rank_engine::compare_places() {
   return same ? status() : replicas_differ();
 }
 
-/// Beside the chunks of each folder.
-status rank_engine::open_spill(gpu::stage_model& model) {
+/// Beside the chunks of each folder; a write that fails waits for room as theirs do.
+status rank_engine::open_spill(gpu::stage_model& model, gpu::room_wait for_room) {
   const auto chunk_of = [&model](int layer) { return model.memory_of(0, layer).chunk; };
   gpu::spill_options o;
   for (const auto& place : options_.swap.places) o.files.push_back(place.files / "activations");
   o.verify = options_.swap_verify;
+  o.wait = std::move(for_room);
+  o.wait.waits = [this] { show_waiting(pipeline_op::write_activation); };
   o.failed = [this](const status& s) { note_failure(s ? s : told_of_drive(s.error())); };
   o.around = [this, chunk_of](gpu::stream& s, gpu::spill_act kind, int layer, uint64_t bytes,
                               const std::function<void()>& enqueue) {

@@ -38,10 +38,12 @@ class spill_layout {
   static size_t number_in_place(int record, size_t places) {
     return static_cast<size_t>(record) / places;
   }
-  /// Records of a folder.
+  /// Records of a folder, and of so many.
   size_t records_of(size_t place, size_t places) const {
-    const auto all = static_cast<size_t>(records());
-    return (all + places - 1 - place) / places;
+    return records_of(place, places, static_cast<size_t>(records()));
+  }
+  static size_t records_of(size_t place, size_t places, size_t records) {
+    return (records + places - 1 - place) / places;
   }
 
  private:

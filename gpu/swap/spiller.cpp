@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "io/base/memory_account.hpp"
-#include "io/disk/disk.hpp"
-#include "io/file.hpp"
 
 namespace troupe::gpu {
 
@@ -17,6 +15,14 @@ std::vector<int> frames_of(const spill_layout& layout) {
   return out;
 }
 
+std::vector<spill_files::place> records_of(const stage_shape& shape, const spill_layout& layout) {
+  std::vector<spill_files::place> out(static_cast<size_t>(layout.records()));
+  for (const int layer : shape.spilling())
+    for (int slot = 0; slot < static_cast<int>(shape.slots); ++slot)
+      out[static_cast<size_t>(layout.record_of(slot, layer))] = {slot, layer};
+  return out;
+}
+
 }  // namespace
 
 spiller::spiller(const stage_model& model, std::shared_ptr<io::swap_io> io, spill_options options)
@@ -24,12 +30,7 @@ spiller::spiller(const stage_model& model, std::shared_ptr<io::swap_io> io, spil
       io_(std::move(io)),
       options_(std::move(options)),
       work_("the file of activations", options_.failed),
-      order_(frames_of(layout_)),
-      places_(static_cast<size_t>(layout_.records())),
-      sums_(places_.size()) {
-  for (const int layer : model.shape().spilling())
-    for (int slot = 0; slot < model.shape().slots; ++slot)
-      places_[static_cast<size_t>(layout_.record_of(slot, layer))] = {slot, layer};
+      order_(frames_of(layout_)) {
   for (auto& of_kind : events_) of_kind.resize(static_cast<size_t>(order_.frames()));
 }
 
@@ -40,13 +41,11 @@ result<std::unique_ptr<spiller>> spiller::make(device& owner, const stage_model&
                                                spill_options options) {
   std::unique_ptr<spiller> out(new spiller(model, std::move(io), std::move(options)));
   TROUPE_CHECK(out->make_frames(owner, model));
-  const auto& names = out->options_.files;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const auto records = out->layout_.records_of(i, names.size());
-    if (records == 0) break;
-    TROUPE_TRY(file, out->io_->create(names[i], out->frames_.front().host.size() * records));
-    out->files_.push_back(file);
-  }
+  const auto& how = out->options_;
+  out->files_ = std::make_unique<spill_files>(
+      out->io_, records_of(model.shape(), out->layout_), out->frames_.front().host.size(),
+      spill_files::options{how.files, how.verify, how.wait});
+  TROUPE_CHECK(out->files_->make());
   TROUPE_TRY(to, owner.make_stream({"spill-out", 1}));
   out->out_ = std::move(to);
   TROUPE_TRY(from, owner.make_stream({"spill-in", 1}));
@@ -99,8 +98,7 @@ void spiller::carry_out(const spill_policy::ops& ops, stream& compute) {
       const auto& awaited = event(*point);
       const bool on_its_way = op.on == spill_lane::compute && awaited && !awaited->done();
       if (on_its_way && options_.around_wait)
-        options_.around_wait(s, places_[static_cast<size_t>(op.record)].layer,
-                             [&] { s.wait(awaited); });
+        options_.around_wait(s, layer_of(op.record), [&] { s.wait(awaited); });
       else
         s.wait(awaited);
     }
@@ -114,43 +112,17 @@ void spiller::move(const spill_op& op, stream& s) {
   const auto enqueue = [&] {
     const bool writes = op.what == spill_act::write;
     if (writes && f.on_device != nullptr) s.copy(f.host.data(), f.on_device, f.host.size());
-    work_.enqueue(
-        s, [this, writes, record = op.record] { return writes ? write(record) : read(record); });
+    work_.enqueue(s, [this, &f, writes, record = op.record] {
+      return writes ? files_->write(record, f.host, f.owner)
+                    : files_->read(record, f.host, f.owner);
+    });
     if (!writes && f.on_device != nullptr) s.copy(f.on_device, f.host.data(), f.host.size());
   };
   if (options_.around)
-    options_.around(s, op.what, places_[static_cast<size_t>(op.record)].layer, f.host.size(),
-                    enqueue);
+    options_.around(s, op.what, layer_of(op.record), f.host.size(), enqueue);
   else
     enqueue();
   work_.watch(s);  // before any event behind it
-}
-
-// -- on their threads -----------------------------------------------------------------------------
-
-io::swap_io::range spiller::range_of(int record) {
-  const auto& f = frames_[static_cast<size_t>(order_.frame_of(record))];
-  const auto places = options_.files.size();
-  return {files_[spill_layout::place_of(record, places)],
-          spill_layout::number_in_place(record, places) * f.host.size(), f.host};
-}
-
-status spiller::write(int record) {
-  const auto one = range_of(record);
-  if (options_.verify) sums_[static_cast<size_t>(record)] = io::crc32c(one.memory);
-  return io_->write({&one, 1}, frames_[static_cast<size_t>(order_.frame_of(record))].owner);
-}
-
-/// SPR-1.
-status spiller::read(int record) {
-  const auto one = range_of(record);
-  const auto& owner = frames_[static_cast<size_t>(order_.frame_of(record))].owner;
-  for (int tries = 0; tries < 2; ++tries) {
-    TROUPE_CHECK(io_->read({&one, 1}, owner));
-    if (!options_.verify || io::crc32c(one.memory) == sums_[static_cast<size_t>(record)]) return {};
-  }
-  const auto& at = places_[static_cast<size_t>(record)];
-  return spill_damaged(at.layer, at.slot);
 }
 
 }  // namespace troupe::gpu

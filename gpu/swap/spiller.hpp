@@ -9,9 +9,11 @@
 // Invariants
 //   SPR-1  What is read is summed (CRC32C, kept in memory), and read once more where the sum is
 //          wrong; a second time is an error.
-//   SPR-2  After a failure nothing is written or read any more; it is told, once, on a stream's
-//          thread. A write that fails is one: activations are of one step, and a rank begins that
-//          again.
+//   SPR-2  After a failure that is not mended (SPR-3) nothing is written or read any more; it is
+//          told, once, on a stream's thread.
+//   SPR-3  Where a write fails what was to be written goes out of its frame, which nobody changes
+//          before it is written (SPO-1, SPO-2), into another file, for whose room the stream waits
+//          (write_retry.hpp); what is in the file before is read there (spill_files.hpp).
 #pragma once
 
 #include <array>
@@ -25,22 +27,18 @@
 #include "gpu/model/spill_layout.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/swap/drive_work.hpp"
+#include "gpu/swap/spill_files.hpp"
 #include "gpu/swap/spill_policy.hpp"
-#include "io/base/error_kind.hpp"
+#include "gpu/swap/write_retry.hpp"
 #include "io/swap/swap_io.hpp"
 
 namespace troupe::gpu {
-
-/// What of the file was not what was written there.
-inline constexpr error_kind<int, int> spill_damaged{
-    "spill_damaged", errc::bad_data,
-    "the activations of layer {} in slot {} are damaged on the drive: they were read twice",
-    "the disk or the memory of this machine gives back other bytes than it was given: see dmesg"};
 
 struct spill_options {
   /// Made here, at least one, each on a drive of its own; records go to them in turn.
   std::vector<std::filesystem::path> files;
   bool verify = true;          ///< SPR-1
+  room_wait wait = {};         ///< SPR-3
   /// Told of the first failure, on a stream's thread; must not wait.
   std::function<void(const status&)> failed = {};
   /// Called around the enqueueing of each operation, for traces; must call `enqueue` once.
@@ -72,9 +70,6 @@ class spiller final : public activation_mover {
     std::shared_ptr<void> owner, pinned;
     void* on_device = nullptr;
   };
-  struct place {
-    int slot = 0, layer = 0;
-  };
 
   spiller(const stage_model& model, std::shared_ptr<io::swap_io> io, spill_options options);
   status make_frames(device& owner, const stage_model& model);
@@ -83,19 +78,15 @@ class spiller final : public activation_mover {
   }
   void carry_out(const spill_policy::ops& ops, stream& compute);
   void move(const spill_op& op, stream& s);
-  status write(int record);
-  status read(int record);
-  io::swap_io::range range_of(int record);
+  int layer_of(int record) const { return files_->record(record).layer; }
 
   const spill_layout layout_;
   std::shared_ptr<io::swap_io> io_;
   spill_options options_;
   drive_work work_;  ///< SPR-2
   spill_policy order_;
-  std::vector<place> places_;  ///< by record
   std::vector<frame> frames_;
-  std::vector<uint32_t> sums_;  ///< by record; the streams' threads', one after the other
-  std::vector<io::file_id> files_;
+  std::unique_ptr<spill_files> files_;
   std::array<std::vector<event_ptr>, spill_point_kinds> events_;  ///< by point
   std::unique_ptr<stream> out_, in_;
 };

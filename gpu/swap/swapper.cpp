@@ -48,6 +48,9 @@ result<std::unique_ptr<swapper>> swapper::make(parameter_store& store, const res
   std::unique_ptr<swapper> out(new swapper(store, where, std::move(options)));
   TROUPE_TRY(made, io::swap_io::make(out->options_.io));
   out->io_ = std::move(made);
+  std::vector<std::filesystem::path> folders;
+  for (const auto& place : out->options_.places) folders.push_back(place.folder);
+  out->retry_.emplace(out->io_, std::move(folders), out->options_.wait_for_room());
   TROUPE_CHECK(out->make_files());
   out->make_order();
   TROUPE_CHECK(out->make_slots());

@@ -136,6 +136,7 @@
 #include "gpu/swap/drive_work.hpp"
 #include "gpu/swap/gradient_files.hpp"
 #include "gpu/swap/table_rows.hpp"
+#include "gpu/swap/write_retry.hpp"
 #include "io/swap/chunk_shard.hpp"
 #include "io/swap/swap_io.hpp"
 
@@ -181,6 +182,9 @@ struct swap_options {
   /// The same around what makes a stream wait for weights that are on their way, and for the
   /// measuring of state that has to be read for it.
   std::function<void(stream& s, int chunk, const std::function<void()>& wait)> around_wait = {};
+
+  /// For other files of the folders as well.
+  room_wait wait_for_room() const { return {patience, look_again, ending, notice, waits}; }
 };
 
 /// What of a chunk's file was not what was written there.
@@ -425,16 +429,12 @@ class swapper final : public chunk_mover {
     uint32_t sum = 0;
     int group = 0;
   };
-  struct moved_file {
-    status outcome;
-    bool again = false;
-  };
 
   /// In the folder: of files for other versions than the first, of those that are made in place of
   /// others, by whoever writes them, and of what is removed at once.
   static constexpr const char *next_folder = "next", *spare_folder = "spare",
                               *moved_folder = "moved", *moved_gradients_folder = "moved-gradients",
-                              *old_folder = "old", *dropped_folder = "dropped";
+                              *old_folder = "old";
 
   swapper(parameter_store& store, const residency& where, swap_options options);
   size_t slice_bytes(int chunk) const;
@@ -533,19 +533,15 @@ class swapper final : public chunk_mover {
   status put_synced(const target& t, const std::shared_ptr<void>& owner);
   status put_again(const target& t, const std::shared_ptr<void>& owner,
                    std::chrono::steady_clock::time_point until);
-  moved_file move_file(const target& t, const status& why);
-  moved_file move_to(size_t place, const target& t, const status& why);
+  write_retry::attempt move_to(size_t place, const target& t, const status& why);
   status discard(io::disk& d, const named_file& f) const;
   status become(io::disk& d, named_file& to, named_file& from) const;
   const std::filesystem::path& root(size_t place) const { return options_.places[place].folder; }
   status copy_counted(const chunk_state& c, const target& t, const named_file& into);
   static std::vector<counted> counted_beside(const chunk_state& c, const target& t);
   uint64_t bytes_of(const target& t);
-  bool look_again_for_room(const target& t, const status& why, bool told);
-  status health_of(io::file_id file);
   named_file state_file_of(const chunk_state& c);
   bool await_moved(const chunk_state& c, io::file_id before);
-  void tell(const std::string& text) const;
   status take_updates();
   result<io::checkpoint::chunk_shard> keep_chunk(int chunk, const keep_order& order);
   bool fits(int chunk, const io::checkpoint::footer& f) const;
@@ -578,7 +574,8 @@ class swapper final : public chunk_mover {
   std::vector<slot> masters_;                ///< SWP-18
   slot gradient_out_, gradient_in_;          ///< the same of gradients' frames, in either direction
   std::optional<gradient_files> gradients_;  ///< SWP-17
-  drive_work work_;    ///< SWP-6
+  drive_work work_;                          ///< SWP-6
+  std::optional<write_retry> retry_;         ///< SWP-11
   /// Of which file a chunk's state is, while one may be moved (SWP-11).
   std::mutex files_mutex_;
   std::condition_variable_any moved_;

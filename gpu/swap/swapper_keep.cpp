@@ -445,11 +445,7 @@ status swapper::own_again(int chunk) {
 /// A name in the folder goes; what a checkpoint has of the file stays. Not out of a folder in which
 /// another thread is making a file.
 status swapper::discard(io::disk& d, const named_file& f) const {
-  const auto folder = root(f.place) / dropped_folder;
-  TROUPE_TRY(made, d.make_dir(folder));
-  static_cast<void>(made);
-  TROUPE_CHECK(d.rename(f.name, folder / f.name.filename()));
-  return d.remove_folder(folder, {io::folder_kind::scratch, {}, {}});
+  return drop_file(d, root(f.place), f.name);
 }
 
 /// `to` is the file that `from` was, under its own name where both are in one place.

@@ -15,11 +15,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "gpu/swap/swapper.hpp"
 #include "io/base/memory_account.hpp"
-#include "io/base/text.hpp"
 
 namespace troupe::gpu {
 
@@ -27,13 +25,6 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 using range = io::swap_io::range;
-
-/// Files of one write that fail, one after the other, before it is given up: the drive has ended.
-constexpr int file_tries = 3;
-
-bool lacks_room(const status& s) {
-  return !s && (s.error().kind == "ENOSPC" || s.error().kind == "EDQUOT");
-}
 
 }  // namespace
 
@@ -56,18 +47,13 @@ std::vector<swapper::counted> swapper::counted_beside(const chunk_state& c, cons
   return out;
 }
 
-status swapper::health_of(io::file_id file) {
-  return io_->change([file](io::disk& d) { return d.health(file); });
-}
-
 status swapper::put(std::span<const target> what, const std::shared_ptr<void>& owner) {
   std::vector<range> ranges;
   for (const auto& t : what) ranges.push_back({t.file->id, t.what.offset, t.what.memory});
   const auto written = io_->write(ranges, owner);
   if (written) return {};
-  if (written.error().code == errc::timeout || written.error().code == errc::cancelled)
-    return written;  // the disk may still have the memory
-  const auto until = clock::now() + options_.patience;
+  if (!write_retry::may_be_tried(written)) return written;
+  const auto until = retry_->patience_ends();
   for (const auto& t : what) {
     const auto again = put_again(t, owner, until);
     if (again) continue;
@@ -81,7 +67,7 @@ status swapper::put(std::span<const target> what, const std::shared_ptr<void>& o
 status swapper::put_synced(const target& t, const std::shared_ptr<void>& owner) {
   TROUPE_CHECK(put({&t, 1}, owner));
   auto synced = io_->sync(t.file->id);
-  for (int tries = 0; !synced && !health_of(t.file->id); ++tries) {
+  for (int tries = 0; !synced && !retry_->health_of(t.file->id); ++tries) {
     TROUPE_CHECK(put({&t, 1}, owner));
     if (tries > 0) break;
     synced = io_->sync(t.file->id);
@@ -92,31 +78,14 @@ status swapper::put_synced(const target& t, const std::shared_ptr<void>& owner) 
 /// One of some of which a write has failed, perhaps another's.
 status swapper::put_again(const target& t, const std::shared_ptr<void>& owner,
                           clock::time_point until) {
-  bool told = false;
-  status failed = health_of(t.file->id), why = failed;
-  for (int tries = 0; tries < file_tries;) {
-    if (failed) {
-      const range one{t.file->id, t.what.offset, t.what.memory};
-      failed = io_->write({&one, 1}, owner);
-      if (failed || health_of(t.file->id)) return failed;  // it may be that nobody answers
-      why = failed;
-      ++tries;
-      continue;
-    }
-    auto moved = move_file(t, why);
-    if (!moved.again) {
-      if (!moved.outcome) return moved.outcome;
-      if (told) tell("there is room again");
-      failed = {};
-      continue;
-    }
-    failed = moved.outcome;
-    if (!lacks_room(failed))
-      ++tries;
-    else if (clock::now() >= until || !look_again_for_room(t, why, std::exchange(told, true)))
-      return failed.error().within(why.error().message);
-  }
-  return failed;
+  write_retry::failed_write w;
+  w.file = [&t] { return *t.file; };
+  w.offset = t.what.offset;
+  w.memory = t.what.memory;
+  w.file_bytes = bytes_of(t);
+  w.move = [this, &t](size_t place, const status& why) { return move_to(place, t, why); };
+  w.make_room = [this] { drop_old(old_kind::expired); };
+  return retry_->write(w, owner, until);
 }
 
 uint64_t swapper::bytes_of(const target& t) {
@@ -126,36 +95,8 @@ uint64_t swapper::bytes_of(const target& t) {
                                    : c.layout.state_bytes() + c.tail_bytes;
 }
 
-/// False: the rank ends.
-bool swapper::look_again_for_room(const target& t, const status& why, bool told) {
-  const auto patience = std::chrono::duration_cast<std::chrono::seconds>(options_.patience);
-  std::vector<std::string> folders;
-  for (const auto& p : options_.places) folders.push_back(p.folder.string());
-  if (!told)
-    tell(fmt::format("{}; {} has no room for another file of {}: the step waits for it, up to {} s",
-                     why.error().message, fmt::join(folders, ", "), bytes_text(bytes_of(t)),
-                     patience.count()));
-  std::unique_lock lock(files_mutex_);
-  moved_.wait_for(lock, options_.ending, options_.look_again, [] { return false; });
-  lock.unlock();
-  if (options_.waits) options_.waits();
-  return !options_.ending.stop_requested();
-}
-
-/// SWP-11. In the same folder, or in another one.
-swapper::moved_file swapper::move_file(const target& t, const status& why) {
-  moved_file out;
-  drop_old(old_kind::expired);  // for its room
-  for (size_t i = 0; i < options_.places.size(); ++i) {
-    auto tried = move_to((t.file->place + i) % options_.places.size(), t, why);
-    if (!tried.again) return tried;
-    if (i == 0 || lacks_room(tried.outcome)) out = std::move(tried);  // room may come
-  }
-  return out;
-}
-
-/// `again`: the new file was not made, or could not be written; it is gone.
-swapper::moved_file swapper::move_to(size_t place, const target& t, const status& why) {
+/// SWP-11. Where the new file was not made, or could not be written, it is gone.
+write_retry::attempt swapper::move_to(size_t place, const target& t, const status& why) {
   auto& c = at(t.chunk);
   const auto before = *t.file;
   const bool of_gradient = t.of == contents::gradient;  // on a thread of its own
@@ -177,17 +118,15 @@ swapper::moved_file swapper::move_to(size_t place, const target& t, const status
     return io_->change([&](io::disk& d) { return d.rename(into.name, name); });
   }();
   if (!moved) {
-    // What keeps a file from being made is the drive's, not the state's: another may take it.
-    const bool again = lacks_room(moved) || (into.there() && !health_of(into.id)) ||
-                       (!into.there() && options_.places.size() > 1);
+    auto out = retry_->not_moved(moved, into.id);
     static_cast<void>(io_->change([&](io::disk& d) -> status {
       if (into.there()) d.close(into.id);
       return d.remove_folder(folder, {io::folder_kind::scratch, {}, {}});
     }));
-    return {moved, again};
+    return out;
   }
   if (t.of == contents::state && !options_.places[place].links) c.links = false;
-  tell(fmt::format("{}: it goes on in {}", why.error().message, name.string()));
+  retry_->tell(fmt::format("{}: it goes on in {}", why.error().message, name.string()));
   {
     std::lock_guard lock(files_mutex_);
     *t.file = {name, into.id, place};
@@ -242,10 +181,6 @@ status swapper::copy_counted(const chunk_state& c, const target& t, const named_
   return copied;
 }
 
-void swapper::tell(const std::string& text) const {
-  if (options_.notice) options_.notice("swap: " + text);
-}
-
 swapper::named_file swapper::state_file_of(const chunk_state& c) {
   std::lock_guard lock(files_mutex_);
   return c.state;
@@ -254,7 +189,7 @@ swapper::named_file swapper::state_file_of(const chunk_state& c) {
 /// Whether there is another file in place of one that cannot be read since a write to it has
 /// failed; waits until there is.
 bool swapper::await_moved(const chunk_state& c, io::file_id before) {
-  const bool dead = !health_of(before);
+  const bool dead = !retry_->health_of(before);
   std::unique_lock lock(files_mutex_);
   const auto moved = [&] { return c.state.id != before; };
   if (dead)

@@ -11,8 +11,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <future>
-#include <limits>
-#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
@@ -23,6 +21,7 @@
 #include "io/disk/thread_disk.hpp"
 #include "io/file.hpp"
 #include "tests/cluster/mounts.hpp"
+#include "tests/gpu/failing_ground.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
 #include "tests/gpu/swap_trainer.hpp"
 #include "tests/io/scratch.hpp"
@@ -31,89 +30,13 @@ namespace troupe::gpu {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::bytes_needed;
+using testing::failing_ground;
+using testing::filler_bytes;
+using testing::heard_notices;
 using testing::swap_case;
 using testing::swap_trainer;
-
-/// What a swapper tells, from its streams' threads.
-class heard_notices {
- public:
-  void add(const std::string& text) {
-    std::lock_guard lock(mutex_);
-    all_.push_back(text);
-  }
-  int with(const std::string& words) const {
-    std::lock_guard lock(mutex_);
-    int out = 0;
-    for (const auto& n : all_) out += n.find(words) != n.npos ? 1 : 0;
-    return out;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<std::string> all_;
-};
-
-constexpr uint64_t filler_bytes = uint64_t{1} << 20;
-
-/// A disk in memory, whose room others take.
-struct failing_ground {
-  std::shared_ptr<device> owner = make_reference_device();
-  std::shared_ptr<io::crash_store> store;
-  io::faulty_options how = {};
-  std::shared_ptr<heard_notices> heard = std::make_shared<heard_notices>();
-
-  explicit failing_ground(uint64_t capacity = uint64_t{64} << 20)
-      : store(io::crash_store::make(capacity)) {}
-
-  swap_options options() const {
-    swap_options o;
-    o.places = {{"/swap"}};
-    o.look_again = std::chrono::milliseconds(1);
-    o.notice = [heard = heard](const std::string& text) { heard->add(text); };
-    o.io.piece_bytes = io::disk_block;
-    o.io.depth = 3;
-    o.io.open_disk = [how = how, store = store](size_t depth) -> result<std::unique_ptr<io::disk>> {
-      auto options = how;
-      options.depth = depth;
-      auto made = std::make_unique<io::faulty_disk>(store, options);
-      TROUPE_TRY(there, made->make_dir("/swap"));
-      static_cast<void>(there);
-      return std::unique_ptr<io::disk>(std::move(made));
-    };
-    return o;
-  }
-  /// Takes all but a block of the room that a second file of such a chunk would need.
-  void fill() {
-    io::faulty_disk other(store, {});
-    REQUIRE(other.make_dir("/other"));
-    REQUIRE(other.open("/other/filler", {io::open_mode::create, false, filler_bytes}));
-  }
-  void give_room() const {
-    io::faulty_disk other(store, {});
-    REQUIRE(other.remove_folder("/other", {io::folder_kind::scratch, {}, {}}));
-    store->settle(std::numeric_limits<int64_t>::max());  // what was removed is free by now
-  }
-  uint64_t bytes_of_files() const {
-    std::vector<io::dir_entry> files;
-    REQUIRE(store->list("/swap", files) == 0);
-    uint64_t bytes = 0;
-    for (const auto& f : files) bytes += f.bytes;
-    return bytes;
-  }
-};
-
-uint64_t bytes_needed(const swap_case& c) {
-  failing_ground ground;
-  const swap_trainer swapped(*ground.owner, c, ground.options());
-  return ground.bytes_of_files();
-}
-
-/// Pieces that a disk writes before the first step.
-int writes_before(const swap_case& c) {
-  failing_ground ground;
-  swap_trainer swapped(*ground.owner, c, ground.options());
-  return static_cast<int>(swapped.swap().facts().written_bytes / io::disk_block);
-}
+using testing::writes_before;
 
 /// Pieces that it writes before the first step and in all, where none is written in parts: a
 /// fault's place between the two is met in every order.

@@ -74,7 +74,10 @@ class swap_trainer {
         std::lock_guard lock(mutex_);
         if (failure_) failure_ = s;
       };
-      const spill_options spilt{{swap.places.front().folder / "activations"}, true, swap.failed};
+      spill_options spilt;
+      for (const auto& place : swap.places) spilt.files.push_back(place.folder / "activations");
+      spilt.failed = swap.failed;
+      spilt.wait = swap.wait_for_room();
       auto made = swapper::make(store(), shape.where, std::move(swap));
       REQUIRE_MESSAGE(made, (made ? std::string() : render(made.error())));
       swap_ = std::move(*made);

@@ -59,15 +59,17 @@ simulation_outcome with_error(simulation_options o, uint64_t of_what, F is_it) {
   return {};
 }
 
-/// With a write of a gradient that fails; from then on the drive has no room, for so long.
-simulation_options with_gradient_unwritten(simulation_options o, int64_t full_ms) {
+/// With a write of what is counted there that fails; from then on the drive has no room, for so
+/// long.
+simulation_options with_unwritten(simulation_options o, uint64_t swap_counts::*moved,
+                                  int64_t full_ms) {
   for (int64_t at_ms = 5'000; at_ms < 10'000; at_ms += 37) {
     o.faults.clear();
     if (full_ms > 0) o.faults.push_back({fault_kind::full_disk, at_ms * of_ms, full_ms * of_ms, 0});
     o.faults.push_back({fault_kind::disk_error, at_ms * of_ms, 0, of_write});
-    if (run_swapped(o).swaps.gradients_moved > 0) return o;
+    if (run_swapped(o).swaps.*moved > 0) return o;
   }
-  FAIL("no such write is of a gradient");
+  FAIL("no such write fails");
   return o;
 }
 
@@ -75,19 +77,36 @@ bool ends_with(const simulation_outcome& done, const char* text) {
   return done.ends.size() == 1 && done.ends.front().find(text) != std::string::npos;
 }
 
-/// A write of what is counted there ends its rank, which says so, and no other file is taken; where
-/// the job recovers it goes on from a checkpoint.
-void ends_rank_once(simulation_options o, uint64_t swap_counts::*unwritten, const char* text) {
-  const auto fails = [=](const auto& done) { return done.swaps.*unwritten > 0; };
-  const auto ended = with_error(o, of_write, fails);
-  CHECK(ended.swaps.*unwritten == 1);
-  CHECK(ended.swaps.moved == 0);
-  CHECK(ends_with(ended, text));
-  o.recovers = true;
-  const auto recovered = with_error(o, of_write, fails);
-  CHECK(recovered.swaps.*unwritten == 1);
-  CHECK(recovered.recoveries.size() == 1);
-  succeeds(recovered);
+/// A write of what is counted there fails: it goes into another file, and no launch ends.
+void costs_nothing(simulation_options o, uint64_t swap_counts::*moved) {
+  o.steps = 20;
+  const auto failed = run_swapped(with_unwritten(o, moved, 0));
+  succeeds(failed);
+  CHECK(failed.steps == 20);
+  CHECK(failed.recoveries.empty());
+  CHECK(failed.swaps.*moved == 1);
+  CHECK(failed.swaps.moved == 0);
+  CHECK(failed.swaps.waited == 0);
+  o.faults.clear();
+  CHECK(failed.losses == run_swapped(o).losses);
+}
+
+/// And waits for room for longer than a step may take, but not for longer than it is told to.
+void waits_for_room(simulation_options o, uint64_t swap_counts::*moved) {
+  o.swap.step_s = 20;
+  o.steps = 20;
+  o = with_unwritten(o, moved, 60'000);
+  const auto waits = run_swapped(o);
+  succeeds(waits);
+  CHECK(waits.swaps.waited == 1);
+  CHECK(waits.swaps.*moved == 1);
+  CHECK(waits.virtual_ns > 60'000 * of_ms);
+  o.swap.patience_s = 30;  // what waits for longer ends, as nobody has promised otherwise
+  const auto done = simulate(o);
+  REQUIRE(done);
+  REQUIRE(done->violation);
+  CHECK(done->violation->find("No space left on device") != std::string::npos);
+  CHECK(done->swaps.*moved == 0);
 }
 
 world_options two_hosts() {
@@ -209,7 +228,7 @@ TEST_CASE("SIM-26: swap: activations that layers spill come back, whatever a ste
       const auto done = run_swapped(o);
       succeeds(done);
       CHECK(done.swaps.spilled > 0);
-      CHECK(done.swaps.unspilled == 0);
+      CHECK(done.swaps.activations_moved == 0);
       CHECK(run_swapped(o).fingerprint == done.fingerprint);  // WLD-1
     }
   for (const int pipeline : {1, 2, 4}) {
@@ -249,8 +268,7 @@ TEST_CASE("swap: what activations take of a step is told as its parts (STM-1)") 
   CHECK(part(train::pipeline_op::await_activations).busy_ms > 0);
 }
 
-TEST_CASE(
-    "SIM-27: swap: a full drive has room for activations; one that fails them ends its rank") {
+TEST_CASE("SIM-27: swap: a full drive has room for activations, one that reads none ends a rank") {
   auto o = spilling();
   o.swap.spill_layers = 8;
   o.steps = 20;
@@ -258,45 +276,34 @@ TEST_CASE(
   const auto full = run_swapped(o);
   succeeds(full);
   CHECK(full.swaps.spilled > 0);
-  CHECK(full.swaps.unspilled == 0);
+  CHECK(full.swaps.activations_moved == 0);
   const auto unread = with_error(
       o, of_read, [](const auto& done) { return ends_with(done, "read the activations"); });
   CHECK(unread.swaps.unread == 1);
-  ends_rank_once(o, &swap_counts::unspilled, "write the activations");
+}
+
+TEST_CASE("SIM-27 SPR-3: swap: activations that a drive fails to write cost no launch") {
+  auto o = spilling();
+  o.swap.spill_layers = 8;
+  costs_nothing(o, &swap_counts::activations_moved);
+}
+
+TEST_CASE("SIM-27 SPR-3: swap: activations wait for room for longer than a step may take") {
+  auto o = spilling();
+  o.swap.spill_layers = 8;
+  waits_for_room(o, &swap_counts::activations_moved);
 }
 
 TEST_CASE("SIM-27 GRF-3: swap: a gradient that a drive fails to write costs no launch") {
   auto o = spilling();
   o.swap.spill_layers = 0;
-  o.steps = 20;
-  const auto failed = run_swapped(with_gradient_unwritten(o, 0));
-  succeeds(failed);
-  CHECK(failed.steps == 20);
-  CHECK(failed.swaps.gradients_moved == 1);
-  CHECK(failed.swaps.moved == 0);
-  CHECK(failed.swaps.waited == 0);
-  auto undisturbed = o;
-  undisturbed.faults.clear();
-  CHECK(failed.losses == run_swapped(undisturbed).losses);
+  costs_nothing(o, &swap_counts::gradients_moved);
 }
 
 TEST_CASE("SIM-27 GRF-3: swap: a gradient waits for room for longer than a step may take") {
   auto o = spilling();
   o.swap.spill_layers = 0;
-  o.swap.step_s = 20;
-  o.steps = 20;
-  o = with_gradient_unwritten(o, 60'000);
-  const auto waits = run_swapped(o);
-  succeeds(waits);
-  CHECK(waits.swaps.waited == 1);
-  CHECK(waits.swaps.gradients_moved == 1);
-  CHECK(waits.virtual_ns > 60'000 * of_ms);
-  o.swap.patience_s = 30;  // what waits for longer ends, as nobody has promised otherwise
-  const auto done = simulate(o);
-  REQUIRE(done);
-  REQUIRE(done->violation);
-  CHECK(done->violation->find("No space left on device") != std::string::npos);
-  CHECK(done->swaps.gradients_moved == 0);
+  waits_for_room(o, &swap_counts::gradients_moved);
 }
 
 TEST_CASE("SIM-33: swap: where a drive keeps less replicas compute again alike what they spilled") {
@@ -461,7 +468,7 @@ TEST_CASE("swap: random clusters that swap and faults violate nothing") {
   }
   const auto& s = done->swaps;
   for (const auto count :
-       {s.operations, s.kept, s.unkept, s.moved, s.waited, s.unread, s.spilled, s.unspilled,
-        s.gradients_moved, s.redone, s.rows_first, s.replanned, s.leftovers})
+       {s.operations, s.kept, s.unkept, s.moved, s.waited, s.unread, s.spilled, s.gradients_moved,
+        s.activations_moved, s.redone, s.rows_first, s.replanned, s.leftovers})
     CHECK(count > 0);
 }
