@@ -105,6 +105,21 @@ std::vector<std::string> drive_remarks(const fs::path& dir) {
   return io::remarks_on(there, io::traits_of(there));
 }
 
+namespace {
+
+/// Of a rank's groups, where ranks share a GPU, for each stream on which they move anything
+/// (SGB-2): all of them sum on one, and a stage's transfers have lanes of their own.
+uint64_t staged_bytes(const engine_options& options) {
+  if (!on_gpu(options) || (!options.shared_devices && options.gpu_at.ranks <= 1)) return 0;
+  constexpr uint64_t lanes = 4;
+  const auto& grid = options.at.grid;
+  uint64_t buffers = grid.data > 1 ? 1 : 0;
+  if (grid.pipeline > 1) buffers += 1 + lanes + (options.model.tied ? 1 : 0);
+  return buffers * gpu::staging_bytes;
+}
+
+}  // namespace
+
 uint64_t process_overhead_bytes(const config::job& job, const engine_options& options) {
   const auto batches = batch_memory::slot_bytes_of(batch_of(job)) *
                        static_cast<uint64_t>(train_slots + validation_slots);
@@ -123,7 +138,7 @@ uint64_t process_overhead_bytes(const config::job& job, const engine_options& op
                       : 0;
   return program_bytes + batches +
          workers_of(job) * (static_cast<uint64_t>(job.checkpoint.ring_bytes) + scratch + sums +
-                            digests + moves + norms + uploads);
+                            staged_bytes(options) + digests + moves + norms + uploads);
 }
 
 uint64_t swap_budget_bytes(const config::job& job, const engine_options& options) {

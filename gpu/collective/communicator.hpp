@@ -44,6 +44,10 @@ struct group_options {
 /// most.
 constexpr size_t group_memory_bytes = size_t{2} << 20;
 
+/// Of the host, that a group whose data is in a GPU's memory and goes through the host's takes for
+/// each stream on which anything moves, bytes (staged.hpp).
+constexpr size_t staging_bytes = size_t{4} << 20;
+
 /// A connected group. Operations enqueue on the given stream and never block the caller.
 class communicator {
  public:

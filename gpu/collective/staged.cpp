@@ -1,57 +1,75 @@
-// Copies to the host, the inner group's operation, copies back: all on the caller's stream.
+// Copies to the host, the inner group's operation, copies back: piece by piece, all on the caller's
+// stream.
 #include "gpu/collective/staged.hpp"
 
 #include <algorithm>
+#include <cassert>
+#include <map>
 #include <mutex>
 #include <utility>
+
+#include "io/base/memory_account.hpp"
+#include "io/disk/disk.hpp"
 
 namespace troupe::gpu {
 namespace {
 
-/// Host buffers that operations borrow (SGB-1). They outlive the group as long as one is lent.
-class staging_pool : public std::enable_shared_from_this<staging_pool> {
+/// Host memory that the operations of one stream use in turn (SGB-1).
+struct staging_buffer {
+  io::io_buffer memory;
+  std::shared_ptr<void> pinned;  ///< ends before the memory does
+
+  std::byte* at(size_t offset) const { return memory.bytes().data() + offset; }
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(memory.bytes().data());
+  }
+};
+
+/// SGB-2. They outlive the group as long as a stream may use one.
+class staging_buffers {
  public:
-  explicit staging_pool(device& owner) : owner_(owner) {}
+  using lease = std::shared_ptr<const staging_buffer>;
 
-  struct piece {
-    std::unique_ptr<std::byte[]> memory;
-    size_t bytes = 0;
-    std::shared_ptr<void> pinned;  ///< ends before the memory does
-  };
-  using lease = std::shared_ptr<piece>;
+  explicit staging_buffers(device& owner) : owner_(owner) {}
 
-  lease take(size_t bytes) {
+  result<lease> of(const stream& s) {
     const std::lock_guard lock(mutex_);
-    const auto fits =
-        std::find_if(free_.begin(), free_.end(), [&](const auto& p) { return p->bytes >= bytes; });
-    std::unique_ptr<piece> found;
-    if (fits != free_.end()) {
-      found = std::move(*fits);
-      free_.erase(fits);
-    } else {
-      found = std::make_unique<piece>();
-      found->memory.reset(new std::byte[bytes]);
-      found->bytes = bytes;
-      if (auto pinned = owner_.pin(found->memory.get(), bytes)) found->pinned = std::move(*pinned);
+    auto& held = held_[&s];
+    if (!held) {
+      TROUPE_TRY(made, make());
+      held = std::move(made);
     }
-    return lease(found.release(), [pool = shared_from_this()](piece* p) { pool->put_back(p); });
+    return held;
   }
 
  private:
-  void put_back(piece* p) {
-    const std::lock_guard lock(mutex_);
-    free_.emplace_back(p);
+  /// Copies are slower where it cannot be page-locked.
+  result<lease> make() {
+    const io::memory_holder holder("exchanges through the host");
+    TROUPE_TRY(memory, io::io_buffer::make(staging_bytes));
+    auto out = std::make_shared<staging_buffer>();
+    out->memory = std::move(memory);
+    if (auto pinned = owner_.pin(out->at(0), staging_bytes)) out->pinned = std::move(*pinned);
+    return lease(std::move(out));
   }
 
   device& owner_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<piece>> free_;
+  std::map<const stream*, lease> held_;  ///< guarded by mutex_
 };
+
+/// Calls `piece(first, count)` for one after the other of `all` things, of which `most` fit.
+template <class F>
+void in_pieces(size_t all, size_t most, F&& piece) {
+  assert(most > 0);
+  for (size_t first = 0; first < all; first += most) piece(first, std::min(most, all - first));
+}
 
 class staged_communicator final : public communicator {
  public:
   staged_communicator(device& owner, std::unique_ptr<communicator> inner)
-      : pool_(std::make_shared<staging_pool>(owner)), inner_(std::move(inner)) {}
+      : buffers_(owner), inner_(std::move(inner)) {}
 
   int rank() const noexcept override { return inner_->rank(); }
   int size() const noexcept override { return inner_->size(); }
@@ -61,40 +79,50 @@ class staged_communicator final : public communicator {
 
   void reduce_scatter_sum(stream& s, float* data, int64_t part) override {
     if (size() == 1) return;
-    const size_t bytes = static_cast<size_t>(part * size()) * sizeof(float);
-    const auto host = pool_->take(bytes);
-    s.copy(host->memory.get(), data, bytes);
-    inner_->reduce_scatter_sum(s, reinterpret_cast<float*>(host->memory.get()), part);
-    const auto own = static_cast<size_t>(part * rank());
-    s.copy(data + own, reinterpret_cast<float*>(host->memory.get()) + own,
-           static_cast<size_t>(part) * sizeof(float));
-    give_back(s, host);
+    const auto each = static_cast<size_t>(part), all = static_cast<size_t>(size()),
+               own = static_cast<size_t>(rank());
+    through_host(s, [&](const staging_buffer& host) {
+      in_pieces(each, staging_bytes / sizeof(float) / all, [&](size_t first, size_t count) {
+        const size_t bytes = count * sizeof(float);
+        for (size_t r = 0; r < all; ++r) s.copy(host.at(r * bytes), data + r * each + first, bytes);
+        inner_->reduce_scatter_sum(s, host.as<float>(), static_cast<int64_t>(count));
+        s.copy(data + own * each + first, host.at(own * bytes), bytes);
+      });
+    });
   }
 
   void all_gather(stream& s, void* data, size_t part_bytes) override {
     if (size() == 1) return;
-    const size_t bytes = part_bytes * static_cast<size_t>(size());
-    const auto host = pool_->take(bytes);
-    const size_t own = part_bytes * static_cast<size_t>(rank());
-    s.copy(host->memory.get() + own, static_cast<std::byte*>(data) + own, part_bytes);
-    inner_->all_gather(s, host->memory.get(), part_bytes);
-    copy_between(s, data, *host, 0, own);  // COM-5
-    copy_between(s, data, *host, own + part_bytes, bytes);
-    give_back(s, host);
+    auto* const bytes = static_cast<std::byte*>(data);
+    const auto all = static_cast<size_t>(size()), own = static_cast<size_t>(rank());
+    through_host(s, [&](const staging_buffer& host) {
+      in_pieces(part_bytes, staging_bytes / all, [&](size_t first, size_t count) {
+        s.copy(host.at(own * count), bytes + own * part_bytes + first, count);
+        inner_->all_gather(s, host.at(0), count);
+        for (size_t r = 0; r < all; ++r)
+          if (r != own) s.copy(bytes + r * part_bytes + first, host.at(r * count), count);  // COM-5
+      });
+    });
   }
 
   void send(stream& s, const void* data, size_t bytes, int peer, uint64_t tag) override {
-    const auto host = pool_->take(bytes);
-    s.copy(host->memory.get(), data, bytes);
-    inner_->send(s, host->memory.get(), bytes, peer, tag);
-    give_back(s, host);
+    const auto* const from = static_cast<const std::byte*>(data);
+    through_host(s, [&](const staging_buffer& host) {
+      in_pieces(bytes, staging_bytes, [&](size_t first, size_t count) {
+        s.copy(host.at(0), from + first, count);
+        inner_->send(s, host.at(0), count, peer, tag);
+      });
+    });
   }
 
   void receive(stream& s, void* data, size_t bytes, int peer, uint64_t tag) override {
-    const auto host = pool_->take(bytes);
-    inner_->receive(s, host->memory.get(), bytes, peer, tag);
-    s.copy(data, host->memory.get(), bytes);
-    give_back(s, host);
+    auto* const to = static_cast<std::byte*>(data);
+    through_host(s, [&](const staging_buffer& host) {
+      in_pieces(bytes, staging_bytes, [&](size_t first, size_t count) {
+        inner_->receive(s, host.at(0), count, peer, tag);
+        s.copy(to + first, host.at(0), count);
+      });
+    });
   }
 
   void abort() noexcept override { inner_->abort(); }
@@ -103,27 +131,25 @@ class staged_communicator final : public communicator {
   template <class T>
   void reduce(stream& s, T* data, int64_t count) {
     if (size() == 1) return;
-    const size_t bytes = static_cast<size_t>(count) * sizeof(T);
-    const auto host = pool_->take(bytes);
-    s.copy(host->memory.get(), data, bytes);
-    inner_->all_reduce_sum(s, reinterpret_cast<T*>(host->memory.get()), count);
-    s.copy(data, host->memory.get(), bytes);
-    give_back(s, host);
+    through_host(s, [&](const staging_buffer& host) {
+      in_pieces(static_cast<size_t>(count), staging_bytes / sizeof(T), [&](size_t first, size_t n) {
+        s.copy(host.at(0), data + first, n * sizeof(T));
+        inner_->all_reduce_sum(s, host.as<T>(), static_cast<int64_t>(n));
+        s.copy(data + first, host.at(0), n * sizeof(T));
+      });
+    });
   }
 
-  /// Bytes [from, to) of the buffer to the same place in `data`.
-  static void copy_between(stream& s, void* data, const staging_pool::piece& host, size_t from,
-                           size_t to) {
-    if (from < to)
-      s.copy(static_cast<std::byte*>(data) + from, host.memory.get() + from, to - from);
+  /// Enqueues what uses the stream's buffer, which is there until the stream has passed that.
+  template <class F>
+  void through_host(stream& s, F&& enqueue) {
+    auto host = buffers_.of(s);
+    if (!host) return s.host_task([why = host.error()]() -> status { return why; });
+    enqueue(**host);
+    s.notify([held = std::move(*host)](const status&) {});
   }
 
-  /// Keeps the buffer until the stream has passed this point.
-  static void give_back(stream& s, staging_pool::lease host) {
-    s.notify([host = std::move(host)](const status&) {});
-  }
-
-  std::shared_ptr<staging_pool> pool_;
+  staging_buffers buffers_;
   std::unique_ptr<communicator> inner_;
 };
 

@@ -329,6 +329,35 @@ TEST_CASE("ENG-11: what norms of summed gradients take is planned where they are
   CHECK(longer({2, 1, 2}) == longer({1, 1, 2}) + more);
 }
 
+TEST_CASE("SGB-2: what exchanges of ranks that share a GPU take of the host's memory is planned") {
+  config::job job;
+  job.train.batch = batch;
+  job.train.seq_len = seq;
+  job.cluster.node = {{"node0", "localhost", 1, false}};
+  const auto overhead = [&](rank_grid grid, bool tied, gpu_place place, bool shared) {
+    auto o = options_for(0, 2, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32);
+    o.at.grid = grid;
+    o.model.tied = tied;
+    o.gpu_at = place;
+    o.shared_devices = shared;
+    return process_overhead_bytes(job, o);
+  };
+  // Of a rank, where it is one of two on its GPU: as the plan knows it, and as its worker does.
+  const auto more = [&](rank_grid grid, bool tied) {
+    constexpr uint64_t bytes = uint64_t{8} << 30;
+    const auto alone = overhead(grid, tied, {bytes, 1}, false);
+    const auto planned = overhead(grid, tied, {bytes, 2}, false) - alone;
+    CHECK(overhead(grid, tied, {bytes, 1}, true) - alone == planned);
+    CHECK(overhead(grid, tied, {}, true) == overhead(grid, tied, {}, false));  // on the host
+    return planned / gpu::staging_bytes;
+  };
+  CHECK(more({1, 1, 1}, true) == 0);
+  CHECK(more({2, 1, 1}, true) == 1);
+  CHECK(more({1, 1, 2}, false) == 5);
+  CHECK(more({1, 1, 2}, true) == 6);
+  CHECK(more({2, 1, 2}, true) == 7);
+}
+
 TEST_CASE("ENG-9: a replica that waits for others' slices of weights ends when it is told to") {
   scratch dir;
   replicas two(2, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32, [&](engine_options o) {
