@@ -635,6 +635,7 @@ void rank_engine::report(outcome_completion done) {
   compute_->copy(&read_.loss, model_->loss_sum(), sizeof(double));
   const bool may_be_dropped = order_ == gpu::update_order::speculate && updates_ == 1;
   auto digested = std::exchange(digested_, {});
+  if (may_be_dropped) digested_before_ = digested;  // told with the passes that are made again
   compute_->notify([this, may_be_dropped, pairs = document_pairs_, digested = std::move(digested),
                     done = std::move(done)](const status& s) {
     step_outcome outcome;

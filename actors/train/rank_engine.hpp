@@ -37,11 +37,13 @@
 //     once for the norm and once for the updates, or chunks are updated under backward before the
 //     norm is known. Where it is above the limit, that is dropped, and the passes are made again.
 //     Layers that spill may compute again instead, from one step to the next (spill_replan.hpp). Of
-//     replicas all do the same, and none updates before it knows the norm: under backward a
-//     gradient is summed, noted and updated, or dropped, behind what made it, while the compute
-//     stream goes on. Where the rule needs norms of whole tensors they are gathered chunk by chunk
-//     between sum and update. A chunk whose state is in memory keeps its gradient until backward is
-//     over.
+//     replicas all do the same: under backward a gradient is summed, noted and updated, or dropped,
+//     behind what made it, while the compute stream goes on. Where the rule needs norms of whole
+//     tensors they are gathered chunk by chunk between sum and update. A chunk whose state is in
+//     memory keeps its gradient until backward is over. Which of them a step does they choose by
+//     the same numbers (CLP-4), and whether updates count each finds by a norm that has the same
+//     bits on all (COM-2): so all keep theirs, or all drop them and make the passes again. One that
+//     fails in between ends the epoch for all, which go on from a checkpoint.
 //   ENG-12 Where checkpoints lie beside the swap folder, chunks that live there go into them by
 //     links, and the rest by the saver; the vote is of both. Elsewhere the saver copies all. What
 //     fits comes back by links, too. Where a link is refused all the same, or a file has gone on on
@@ -187,6 +189,7 @@ class rank_engine : public engine {
   status open_swap(gpu::stage_model& model);
   status open_spill(gpu::stage_model& model, gpu::room_wait for_room);
   void show_waiting(pipeline_op kind);
+  status open_exchange();
   gpu::stream& stream_of(pipeline_op kind);
   batch_view rows_of(int micro_batch, int64_t batch_slot) const;
   std::vector<gpu::stage_model::micro_batch> batches_of(const op_order& order) const;
@@ -218,7 +221,7 @@ class rank_engine : public engine {
   void sum_norm(int64_t step);
   void clip();
   void share_norms(int64_t step, float lr);
-  void share_norms_of(int chunk, float lr, int64_t step);
+  void share_norms_of(int chunk, float lr, int64_t step, gpu::counts when = gpu::counts::at_once);
   void gather_norms(int chunk);
   void gather_weights(int chunk);
   void gather_slices(int chunk);
@@ -235,7 +238,11 @@ class rank_engine : public engine {
   void update_in_memory(float lr, int64_t step);
   void update_with_known_norm(float lr, int64_t step);
   void speculate(float lr, int64_t step);
+  gpu::update_order planned_order() const;
+  bool may_speculate() const;
   void choose_order();
+  void judge_clipping();
+  void share_times(int64_t step);
   void judge_step();
   void choose_duplex(std::optional<double> took_s);
   void share_moves(int64_t step);
@@ -292,7 +299,7 @@ class rank_engine : public engine {
   std::atomic<gpu::update_order> order_{gpu::update_order::behind_backward};  ///< of this step
   int updates_ = 0;                  ///< calls of update() for it
   std::atomic<uint64_t> redone_{0};  ///< steps whose updates were dropped
-  gpu::clip_policy clipping_;        ///< of the steps before
+  gpu::clip_policy clipping_;        ///< of the steps before; replicas' have seen the same
   gpu::duplex_policy duplex_;        ///< the same
   bool updates_made_ = false;        ///< since the last begin: it was a step
   bool saves_made_ = false;          ///< since the last update
@@ -306,9 +313,15 @@ class rank_engine : public engine {
     double begun = 0, norm_known = 0, over = 0;
   };
   pass_times passes_;
+  /// How long either half of a step took whose passes were made twice, of all replicas (CLP-4).
+  struct half_times {
+    double norm_s = 0, update_s = 0;
+  };
+  half_times halves_;                    ///< the stream's, until the step is over
+  std::shared_ptr<void> halves_pinned_;  ///< where replicas exchange it
   gpu::step_moves moved_;                ///< in that step, of all replicas; the same
   std::shared_ptr<void> moved_pinned_;   ///< where they exchange it
-  gpu::buffer shared_moves_;             ///< the same
+  gpu::buffer shared_moves_;             ///< the same; through it halves_ go, too
   std::unique_ptr<rank_copies> copies_;  ///< null where none are taken; waits for the saver
   std::unique_ptr<gpu::state_saver> saver_;
   std::stop_source ending_;  ///< of what blocks
@@ -319,6 +332,7 @@ class rank_engine : public engine {
   step_clock clock_;
   std::unique_ptr<stream_hash> digests_;  ///< of weights, by the compute stream; null: no replicas
   std::vector<int> digested_;             ///< chunks, in that stream's order, in the present step
+  std::vector<int> digested_before_;      ///< those of a step whose updates may be dropped
   double digest_begun_ms_ = 0;            ///< the stream's
   engine_probe* probe_ = nullptr;
   uint64_t cause_span_ = 0, cause_trace_ = 0;

@@ -4,7 +4,7 @@
 // share are digested when the step's last backward leaves them: for a later look they would be read
 // and gathered anew, alike for all. All others are digested at the step's very end, right before
 // the update, or before the backward that makes it: what changed anywhere since they were gathered
-// is still there. A step whose passes are made twice digests in the first of them.
+// is still there. A step whose passes are made twice, or again, digests in the first of them.
 #include <utility>
 #include <vector>
 

@@ -62,6 +62,7 @@ status rank_engine::open_swap(gpu::stage_model& model) {
   TROUPE_TRY(made, gpu::swapper::make(model.store(), options_.shape.where, std::move(o)));
   swap_ = std::move(made);
   model.store().set_mover(swap_.get());
+  if (options_.at.grid.data > 1 && may_speculate()) TROUPE_CHECK(open_exchange());
   return options_.shape.spilling().empty() ? status() : open_spill(model, std::move(for_room));
 }
 
@@ -77,7 +78,8 @@ void rank_engine::show_waiting(pipeline_op kind) {
 status rank_engine::compare_places() {
   if (!replicas_ || options_.swap_dirs.empty()) return {};
   const auto& where = options_.shape.where;
-  std::vector<int32_t> places{where.gradients_on_disk ? 1 : 0, where.derives_weights ? 1 : 0};
+  std::vector<int32_t> places{where.gradients_on_disk ? 1 : 0, where.derives_weights ? 1 : 0,
+                              where.speculates ? 1 : 0};
   for (const auto& c : where.chunks)
     places.insert(places.end(), {c.state_on_disk, c.weight_frame, c.grad_frame});
   const auto own = XXH64(places.data(), places.size() * sizeof(int32_t), 0);
@@ -118,9 +120,16 @@ status rank_engine::open_spill(gpu::stage_model& model, gpu::room_wait for_room)
   model.set_activation_mover(spill_.get());
   const bool alone = options_.at.grid.data == 1;
   if (!alone || tries_duplex()) replan_ = spill_replan::make(options_);
-  if (alone || !replan_) return {};
-  TROUPE_TRY(pinned, device_->pin(&moved_, sizeof moved_));
-  moved_pinned_ = std::move(pinned);
+  return alone || !replan_ || shared_moves_.data() != nullptr ? status() : open_exchange();
+}
+
+/// Through which replicas tell each other of their steps.
+status rank_engine::open_exchange() {
+  static_assert(sizeof moved_ >= sizeof halves_);
+  TROUPE_TRY(moves_pinned, device_->pin(&moved_, sizeof moved_));
+  moved_pinned_ = std::move(moves_pinned);
+  TROUPE_TRY(pinned, device_->pin(&halves_, sizeof halves_));
+  halves_pinned_ = std::move(pinned);
   TROUPE_TRY(memory, device_->allocate(sizeof moved_));
   shared_moves_ = std::move(memory);
   return {};
@@ -281,8 +290,19 @@ void rank_engine::judge_step() {
 /// Whether the step's time is not the drive's alone, whatever the steps before were. Replicas see
 /// it each by itself (SRP-4).
 bool rank_engine::tells_nothing() const {
-  const auto planned = gpu::update_order_of(options_.shape.where, updates_wait(options_));
-  return slowed_ || saves_in_step_ || order_ != planned;
+  const bool redone = order_ == gpu::update_order::speculate && updates_ > 1;
+  const bool otherwise = replicas_ && may_speculate() && timed_order_ != order_;
+  return slowed_ || saves_in_step_ || order_ != planned_order() || redone || otherwise;
+}
+
+gpu::update_order rank_engine::planned_order() const {
+  return gpu::update_order_of(options_.shape.where, updates_wait(options_));
+}
+
+/// Whether steps are made in one of two ways, by what those before have shown.
+bool rank_engine::may_speculate() const {
+  return planned_order() == gpu::update_order::speculate &&
+         options_.swap_clip == gpu::clip_way::automatic;
 }
 
 /// Whether the drive reads and writes at once in this step, by what the one before took, if that
@@ -332,23 +352,40 @@ void rank_engine::share_moves(int64_t step) {
   });
 }
 
+/// CLP-4. Of replicas that may speculate: how long both halves of the step took all of them. Each
+/// by itself would choose by a time of its own, and they would not meet for the same exchanges.
+void rank_engine::share_times(int64_t step) {
+  static_assert(sizeof halves_ == 2 * sizeof(double));
+  if (!replicas_ || !may_speculate()) return;
+  compute_->host_task([this]() -> status {
+    halves_ = {passes_.norm_known - passes_.begun, now_ms() - passes_.norm_known};
+    return {};
+  });
+  compute_->copy(shared_moves_.data(), &halves_, sizeof halves_);
+  data_->wait(compute_->record());
+  probed({pipeline_op::all_reduce_moves, step, sizeof halves_},
+         [&] { replicas_->all_reduce_sum(*data_, shared_moves_.as<double>(), 2); });
+  watch(*data_);
+  compute_->wait(data_->record());
+  compute_->copy(&halves_, shared_moves_.data(), sizeof halves_);
+}
+
+/// What the step before says of clipping.
+void rank_engine::judge_clipping() {
+  if (std::exchange(updates_, 0) == 0) return;
+  const bool clipped = read_.clip_factor != 1;
+  if (order_ != gpu::update_order::twice) return clipping_.speculated(clipped);
+  if (!replicas_) halves_ = {passes_.norm_known - passes_.begun, passes_.over - passes_.norm_known};
+  clipping_.made_twice(halves_.norm_s, halves_.update_s, clipped);
+}
+
 /// How this step's chunks are updated, by what the ones before it have shown.
 void rank_engine::choose_order() {
-  using order = gpu::update_order;
   if (!swap_) return;
   judge_step();
-  if (std::exchange(updates_, 0) > 0) {
-    const bool clipped = read_.clip_factor != 1;
-    if (order_ == order::twice)
-      clipping_.made_twice(passes_.norm_known - passes_.begun, passes_.over - passes_.norm_known,
-                           clipped);
-    else
-      clipping_.speculated(clipped);
-  }
-  const auto planned = gpu::update_order_of(options_.shape.where, updates_wait(options_));
-  const bool free = options_.swap_clip == gpu::clip_way::automatic;
-  const bool waits = planned == order::speculate && free && !clipping_.speculates();
-  order_ = waits ? order::twice : planned;
+  judge_clipping();
+  const bool waits = may_speculate() && !clipping_.speculates();
+  order_ = waits ? gpu::update_order::twice : planned_order();
   compute_->notify([this](const status&) {
     passes_.begun = now_ms();
     if (replan_) replan_->clock().restart(passes_.begun);
@@ -372,12 +409,14 @@ void rank_engine::update_under_backward(float lr, int64_t step) {
     case gpu::update_order::speculate:
       if (updates_ == 1) return speculate(lr, step);
       ++redone_;
+      digested_ = std::exchange(digested_before_, {});
       swap_->were_dropped();
       return update_with_known_norm(lr, step);
     case gpu::update_order::twice:
       total_norm(step);
       clip();
-      return update_with_known_norm(lr, step);
+      update_with_known_norm(lr, step);
+      return share_times(step);
     default:
       clip();
       update_as_made(*last_backward_, true, lr, step);
@@ -450,18 +489,18 @@ void rank_engine::update_as_made(const op_order& order, bool notes_norm, float l
     // What is in memory the compute stream updates, which is not to wait for the sum.
     const bool later = replicas_ && !model_->store().state_on_disk(chunk);
     if (later) return;
-    share_norms_of(chunk, lr, step);
+    share_norms_of(chunk, lr, step, when);
     update_chunk(chunk, lr, step, when);
   });
 }
 
 /// Where replicas have norms of whole tensors together: those of a chunk whose gradient is summed,
 /// before its update.
-void rank_engine::share_norms_of(int chunk, float lr, int64_t step) {
+void rank_engine::share_norms_of(int chunk, float lr, int64_t step, gpu::counts when) {
   if (optimizer_->shared_norms().part_bytes == 0) return;
   if (model_->store().state_on_disk(chunk))
-    return swap_->share_norms(*compute_, *optimizer_, chunk, lr, step,
-                              [this, chunk] { gather_norms(chunk); });
+    return swap_->share_norms(
+        *compute_, *optimizer_, chunk, lr, step, [this, chunk] { gather_norms(chunk); }, when);
   probed({pipeline_op::measure, step}, [&] {
     await_copies(chunk);
     optimizer_->measure(*compute_, chunk, lr, step);

@@ -236,12 +236,15 @@ chunk_policy::ops chunk_policy::measure(int chunk) {
 }
 
 /// CHP-12.
-chunk_policy::ops chunk_policy::share_norms(int chunk) {
+chunk_policy::ops chunk_policy::share_norms(int chunk, counts when) {
   auto& c = at(chunk);
   assert(gathers_ && c.summed && !c.shared);
   ops out;
-  for (int g = 0; g < c.place.groups; ++g)
-    measure_group(out, group_of(chunk, g, c.moments_are_zero));
+  for (int g = 0; g < c.place.groups; ++g) {
+    auto group = group_of(chunk, g, c.moments_are_zero);
+    group.when = when;
+    measure_group(out, group);
+  }
   out.push_back(marking(lane::update, {kind::measured, chunk}));
   auto gathered = on_lane(lane::gather, chunk_act::gather_norms, chunk);
   gathered.behind[0] = {kind::measured, chunk};
@@ -379,6 +382,7 @@ chunk_policy::ops chunk_policy::dropped() {
     if (!c.place.on_disk) continue;
     c.moments_are_zero = c.moments_were_zero;
     if (shares_weights(chunk)) continue;  // read when they are needed
+    assert(!c.gathered);  // those of replicas are gathered when they are needed (CHP-9)
     auto back = on_lane(lane::weights_in, chunk_act::read_weights, chunk);
     back.behind[0] = {kind::written, chunk};  // CHP-1
     back.marks = {kind::arrived, chunk};

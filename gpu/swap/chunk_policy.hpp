@@ -25,7 +25,8 @@
 //   CHP-8  Where an update needs to know all of a chunk (LAMB), every group is read and measured
 //          before the first of them is updated; of that reading nothing is written. Where it needs
 //          to know what other ranks measure, the compute lane, which tells them, goes on behind it.
-//   CHP-9  Of replicas weights are whole behind a gathering, which is behind the own slice of them.
+//   CHP-9  Of replicas weights are whole behind a gathering, which is behind the own slice of them,
+//          as of the updates that count: where some were dropped that slice was read again before.
 //          Which ones there are, and in which order, is a matter of what was asked for alone, in
 //          its order: where all replicas ask for the same, all gather the same. What one waits for
 //          was there before it, as for every operation, so that none waits for a later one. Sums
@@ -190,8 +191,8 @@ class chunk_policy {
   ops measure(int chunk);
   /// Of replicas: the chunk is measured behind the sum of its gradient, which stays, and what all
   /// have measured is gathered. Its update, which is the next that takes slots, is behind that
-  /// (CHP-12).
-  ops share_norms(int chunk);
+  /// (CHP-12), and is measured as what it will be: `when` is that of both.
+  ops share_norms(int chunk, counts when = counts::at_once);
   /// The chunk is updated behind what the compute lane has, its gradient, or behind the sum of that
   /// (CHP-11), or behind what share_norms() gathers. `measured`: right before that (CHP-8). `rows`:
   /// some of its rows before all groups (CHP-10); of weights in memory of their own,

@@ -12,6 +12,9 @@
 //          prove little.
 //   CLP-3  Behind a step that speculated and was clipped one makes its passes twice: what they take
 //          is seen anew, since one measurement may be of a step that waited for something else.
+//   CLP-4  Replicas choose alike: what they are told of a step are the same numbers, the norm's
+//          verdict and the sums of what both halves took each of them. For steps of either kind
+//          they meet for other exchanges.
 #pragma once
 
 #include <cstddef>

@@ -290,6 +290,7 @@ order_watch::effect order_watch::measuring(const chunk_op& op, int step) {
   auto end = [this, op] {
     slot_of(op) = {};
     ++at(op.chunk).groups_measured;
+    at(op.chunk).measured_for = op.when;
   };
   return {begin, end};
 }
@@ -307,6 +308,8 @@ order_watch::effect order_watch::updating(const chunk_op& op, int step, bool dro
     check_group(op, step);
     check(!shared || at(op.chunk).norms_known,
           "a group is updated before all ranks' norms of its chunk are known");
+    check(!shared || at(op.chunk).measured_for == op.when,
+          "a chunk is measured with another clip factor than it is updated with");
     check(!measured_ || at(op.chunk).groups_measured == place(op.chunk).groups,
           "a group is updated before all of its chunk were measured");
     slot_of(op).what = slot_model::holds::updating;
@@ -470,10 +473,10 @@ void order_watch::measure(int chunk, int step) {
   });
 }
 
-void order_watch::share_norms(int chunk, int step) {
+void order_watch::share_norms(int chunk, int step, counts when) {
   if (!on_disk(chunk)) return;
   at(chunk).is_measured = at(chunk).is_shared = true;
-  carry_out(policy_.share_norms(chunk), step);
+  carry_out(policy_.share_norms(chunk, when), step);
 }
 
 void order_watch::update(int chunk, int step, counts when, bool dropped, bool rows) {

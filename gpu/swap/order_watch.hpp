@@ -87,7 +87,7 @@ class order_watch {
   /// For what other ranks need to know before the update; else that begins with it.
   void measure(int chunk, int step);
   /// The same under backward, behind the sum of the gradient (CHP-12).
-  void share_norms(int chunk, int step);
+  void share_norms(int chunk, int step, counts when = counts::at_once);
   /// `dropped`: the update will not count. `rows`: some are updated first (CHP-10).
   void update(int chunk, int step, counts when, bool dropped = false, bool rows = false);
   /// Groups are read for the next update, which is this chunk's.
@@ -148,6 +148,7 @@ class order_watch {
     bool is_measured = false;     ///< that was asked for before it
     bool is_shared = false;       ///< and that all know it, without the compute lane
     bool norms_known = false;     ///< they do
+    counts measured_for = counts::at_once;  ///< the update that they were measured for
     std::vector<size_t> readers;  ///< operations of checkpoints that copy
   };
   struct slot_model {

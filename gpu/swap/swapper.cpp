@@ -355,11 +355,11 @@ void swapper::measure(stream& compute, optimizer& rule, int chunk, float lr, int
 }
 
 void swapper::share_norms(stream& compute, optimizer& rule, int chunk, float lr, int64_t step,
-                          const std::function<void()>& gather) {
+                          const std::function<void()>& gather, counts when) {
   assert(rule.settings().norm_elements == where_.group_elements);
   finish_update();
   const update_call how{&rule, lr, step};
-  for (const auto& op : order_->share_norms(chunk))
+  for (const auto& op : order_->share_norms(chunk, when))
     carry_out(op, &compute, [&](stream& s) {
       if (op.what == chunk_act::gather_norms)
         gather();

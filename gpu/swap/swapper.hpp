@@ -64,7 +64,8 @@
 //          disk costs that checkpoint, and no step. The last one of a run needs none.
 //   SWP-9  Updates that may be dropped go into files that nobody reads. Whether they count is asked
 //          once, for all of them, behind the last; dropped, they leave files and sums as they were,
-//          and weights that memory holds are read again.
+//          and weights that memory holds are read again. Of replicas each asks for its own slices,
+//          behind a norm that is the same bits on all: all take theirs, or none does.
 //   SWP-10 Where files are made later (files_later) those of the checkpoint that was adopted are
 //          written only once it is given up: where nothing but this has names for them any more.
 //          Who gives it up asks before whether somebody else has.
@@ -235,10 +236,11 @@ class swapper final : public chunk_mover {
   void measure(stream& compute, optimizer& rule, int chunk, float lr, int64_t step);
   /// The same behind the sum of the chunk's gradient, before its update, which is the next.
   /// `gather` enqueues, on the stream of the replicas' collectives and behind the measuring, that
-  /// each has what all have measured of it; the update is behind that, and `compute` waits for
+  /// each has what all have measured of it; the update, which counts as `when` says, is behind that
+  /// and measured with its clip factor (update()), and `compute` waits for
   /// neither.
   void share_norms(stream& compute, optimizer& rule, int chunk, float lr, int64_t step,
-                   const std::function<void()>& gather);
+                   const std::function<void()>& gather, counts when = counts::at_once);
   /// Enqueues the update of a chunk behind what `compute` has now, its gradient, or behind the sum
   /// of that; and the clip factor of `rule`, whose store it is, which `compute` has by then. Of one
   /// that counts once it is settled the factor is 1. The gradient is zero afterwards.

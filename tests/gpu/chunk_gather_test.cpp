@@ -1,6 +1,7 @@
 // Replicas that gather weights when they are fetched, and sum gradients behind backward or under
-// it: each has a drive and streams of a pace of its own, and a collective is over when all have
-// come to it. Nobody waits for ever, and all meet for the same chunk.
+// it, also where updates come before their norm and are dropped on all: each has a drive and
+// streams of a pace of its own, and a collective is over when all have come to it. Nobody waits
+// for ever, and all meet for the same chunk.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -93,17 +94,17 @@ class meeting_machine final : public chance_machine {
 /// A stage's replicas, whose steps are the same.
 class trained_replicas {
  public:
-  enum class way { hold, under_backward, twice };
+  enum class way { hold, under_backward, twice, speculate };
 
   /// `odd`: chunks are in other places on the last one.
   explicit trained_replicas(unsigned seed, bool odd = false) : random_(seed) {
     const int count = 3 + pick(4), frames = 1 + pick(3), ranks = 2 + pick(2);
-    way_ = static_cast<way>(pick(3));
+    way_ = static_cast<way>(pick(4));
     const int gradients = way_ == way::hold || pick(3) == 0 ? 0 : 1 + pick(3);
     most_micro_batches_ = gradients > 0 ? 1 : 3;  // they add up, and are in frames of their own
     for (int c = 0; c < count; ++c) {
       chunk_place p;
-      p.on_disk = pick(5) > 0;
+      p.on_disk = pick(5) > 0 || way_ == way::speculate;  // what is in memory cannot be dropped
       p.groups = p.on_disk ? 1 + pick(3) : 0;
       const bool end = c == 0 || c + 1 == count;
       p.weight_frame = !p.on_disk || end || pick(5) == 0 ? -1 : c % frames;
@@ -126,9 +127,9 @@ class trained_replicas {
     const int steps = 1 + pick(3);
     for (int step = 1; step <= steps; ++step) {
       const int micro_batches = 1 + pick(most_micro_batches_);
-      const bool evaluates = pick(3) == 0;
+      const bool evaluates = pick(3) == 0, holds = pick(2) == 0;
       for (size_t r = 0; r < watches_.size(); ++r) {
-        train(r, step, micro_batches);
+        train(r, step, micro_batches, holds);
         if (evaluates)
           for (int c = 0; c < chunks(); ++c) watches_[r].use_weights(c, step + 1);
         while (pick(20) > 0 && move()) {
@@ -162,15 +163,24 @@ class trained_replicas {
     return false;
   }
 
-  /// As rank_engine has it.
-  void train(size_t rank, int step, int micro_batches) {
+  enum class updates { none, count, may_count, dropped };
+
+  /// As rank_engine has it. `holds`: updates that come before their norm count.
+  void train(size_t rank, int step, int micro_batches, bool holds) {
     auto& machine = machines_[rank];
     if (way_ == way::hold) return train_holding(rank, step, micro_batches);
+    if (way_ == way::speculate) {
+      pass(rank, step, micro_batches, holds ? updates::may_count : updates::dropped);
+      machine.meet(collective_of::norm, watches_[rank].compute(0), true);
+      watches_[rank].settle(step, holds);
+      if (!holds) pass(rank, step, micro_batches, updates::count);
+      return;
+    }
     if (way_ == way::twice) {
-      pass(rank, step, micro_batches, false);
+      pass(rank, step, micro_batches, updates::none);
       machine.meet(collective_of::norm, watches_[rank].compute(0), true);
     }
-    pass(rank, step, micro_batches, true);
+    pass(rank, step, micro_batches, updates::count);
     machine.meet(collective_of::norm, watches_[rank].compute(0), true);
     for (int c = 0; c < chunks(); ++c)
       if (measured_ && !watches_[rank].on_disk(c))
@@ -180,8 +190,9 @@ class trained_replicas {
   }
 
   /// Each gradient is summed, and its chunk updated or it dropped, as soon as it is made.
-  void pass(size_t rank, int step, int micro_batches, bool updates) {
+  void pass(size_t rank, int step, int micro_batches, updates how) {
     auto& watch = watches_[rank];
+    const auto when = how == updates::count ? counts::at_once : counts::once_settled;
     for (int m = 0; m < micro_batches; ++m) {
       for (int c = 0; c < chunks(); ++c) watch.use_weights(c, step);
       for (int c = chunks(); c-- > 0;) {
@@ -190,11 +201,11 @@ class trained_replicas {
         if (m + 1 < micro_batches) continue;
         if (c > 0) watch.bring_weights(c - 1);
         watch.sum_gradient(c, step);
-        if (!updates) {
+        if (how == updates::none) {
           watch.drop_gradient(c);
         } else if (watch.on_disk(c)) {
-          if (measured_) watch.share_norms(c, step);
-          watch.update(c, step, counts::at_once);
+          if (measured_) watch.share_norms(c, step, when);
+          watch.update(c, step, when, how == updates::dropped);
         }
       }
     }
@@ -247,7 +258,7 @@ class trained_replicas {
 }  // namespace
 
 TEST_CASE("CHP-9 CHP-11: replicas: 30,000 random orders, each replica at a pace of its own") {
-  std::array<size_t, 3> met{}, measured{};
+  std::array<size_t, 4> met{}, measured{};
   for (unsigned seed = 1; seed <= 30'000; ++seed) {
     trained_replicas all(seed);
     const auto wrong = all.run();
@@ -257,6 +268,36 @@ TEST_CASE("CHP-9 CHP-11: replicas: 30,000 random orders, each replica at a pace 
   }
   for (const auto of_way : met) CHECK(of_way > 50'000);
   for (const auto of_way : measured) CHECK(of_way > 10'000);
+}
+
+TEST_CASE("CHP-9 SWP-9: replicas: what was dropped is read again, and gathered behind that") {
+  using kind = chunk_point::kind;
+  chunk_policy policy({{true, -1, -1, 1}, {true, 0, -1, 1}}, 2, true);
+  for (const int chunk : {0, 1}) {
+    policy.fetch_weights(chunk);
+    policy.release_weights(chunk);
+  }
+  for (const int chunk : {1, 0}) {
+    policy.sum_gradient(chunk);
+    for (const auto& op : policy.share_norms(chunk, counts::once_settled))
+      if (op.what == chunk_act::measure) CHECK(op.when == counts::once_settled);
+    policy.update(chunk, counts::once_settled);
+  }
+  policy.settle();
+  const auto back = policy.dropped();  // of the one whose weights are in memory
+  REQUIRE(back.size() == 1);
+  CHECK(back[0].what == chunk_act::read_weights);
+  CHECK(back[0].behind[0] == chunk_point{kind::written, 0});
+  CHECK(back[0].marks == chunk_point{kind::arrived, 0});
+  const auto again = policy.fetch_weights(0);
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].what == chunk_act::gather_weights);
+  CHECK(again[0].behind[0] == chunk_point{kind::arrived, 0});
+  const auto shared = policy.fetch_weights(1);
+  REQUIRE(shared.size() > 2);  // and waits
+  CHECK(shared[0].what == chunk_act::read_weights);
+  CHECK(shared[0].behind[1] == chunk_point{kind::written, 1});
+  CHECK(shared[1].what == chunk_act::gather_weights);
 }
 
 TEST_CASE("CHP-12: replicas: an update under backward waits for the norms that all measured") {

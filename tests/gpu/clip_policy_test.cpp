@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <vector>
+
 namespace troupe::gpu {
 
 TEST_CASE("CLP-1: what passes for the norm take is seen before anything is speculated") {
@@ -53,6 +55,25 @@ TEST_CASE("CLP-3: who speculated wrongly measures anew") {
     }
   }
   CHECK(wrong <= 4);
+}
+
+TEST_CASE("CLP-4: replicas that are told the same sums of times choose alike, else they may not") {
+  const auto choices_of = [](double own_share, bool together) {
+    clip_policy p;
+    std::vector<bool> out;
+    for (int step = 0; step < 40; ++step) {
+      out.push_back(p.speculates());
+      const bool clipped = step % 7 == 0;
+      const double norm_s = together ? 4 + 3 : 10 * own_share;
+      if (p.speculates())
+        p.speculated(clipped);
+      else
+        p.made_twice(norm_s, together ? 20 : 10, clipped);
+    }
+    return out;
+  };
+  CHECK(choices_of(0.4, true) == choices_of(0.01, true));
+  CHECK(choices_of(0.4, false) != choices_of(0.01, false));
 }
 
 }  // namespace troupe::gpu
