@@ -94,6 +94,9 @@ struct engine_options {
   bool swap_consume = false;
   uint64_t swap_bytes = 0;  ///< that its stage may take at most, as its replicas; 0: no such limit
   uint64_t swap_device_bytes = 0;  ///< the same of its GPU
+  /// Of replicas: whether the drives of all have room for a second version, as the run has found;
+  /// none: that is found where the stage is planned.
+  std::optional<bool> swap_second_version = {};
   size_t swap_old_files = 0;  ///< of a chunk, that are written again one day (SWP-12)
   gpu::clip_way swap_clip = gpu::clip_way::automatic;
   gpu::weights_choice swap_weights = gpu::weights_choice::automatic;

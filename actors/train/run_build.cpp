@@ -75,6 +75,7 @@ void ask_stages(run_pointer self, const Change& change, All all) {
 struct settled_shares {
   std::vector<uint64_t> bytes, device_bytes;
   std::vector<bool> consume;
+  bool second_version = false;
 };
 
 /// By what each has answered.
@@ -86,7 +87,9 @@ settled_shares settle_shares(const job_plan& plan, const std::vector<msg<fbs::St
     left_of_gpu.push_back(r->swap_device_bytes());
     drives.push_back({r->swap_file_bytes(), r->swap_free_bytes()});
   }
-  settled_shares out{agreed_bytes(plan, left), agreed_bytes(plan, left_of_gpu), {}};
+  settled_shares out{agreed_bytes(plan, left), agreed_bytes(plan, left_of_gpu), {}, false};
+  out.second_version =
+      std::all_of(said.begin(), said.end(), [](const auto& r) { return r->swap_second_version(); });
   const bool all = must_consume(drives);
   for (const auto& d : drives) out.consume.push_back(all && d.file_bytes > 0);
   return out;
@@ -100,6 +103,7 @@ void order_stages(run_pointer self, bool weights_follow, const settled_shares& s
         order.swap_bytes = shares.bytes[rank];
         order.swap_device_bytes = shares.device_bytes[rank];
         order.swap_consumes = shares.consume[rank];
+        order.swap_second_version = shares.second_version;
       },
       [self](const std::vector<msg<fbs::StageReady>>& replies) {
         heard::phase_done done{start_phase::build_stages};
@@ -115,9 +119,9 @@ void build_stages(run_pointer self, bool weights_follow) {
   const auto& st = self->state;
   const auto ranks = st.crew.stages.size();
   if (!asks_ranks_first(st.job.plan().job))
-    return order_stages(
-        self, weights_follow,
-        {std::vector<uint64_t>(ranks), std::vector<uint64_t>(ranks), std::vector<bool>(ranks)});
+    return order_stages(self, weights_follow,
+                        {std::vector<uint64_t>(ranks), std::vector<uint64_t>(ranks),
+                         std::vector<bool>(ranks), false});
   ask_stages(
       self, [](fbs::BuildStageT& order, size_t) { order.only_asks = true; },
       [self, weights_follow](const std::vector<msg<fbs::StageReady>>& replies) {

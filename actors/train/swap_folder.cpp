@@ -157,12 +157,7 @@ bool updates_wait(const engine_options& options) {
 }
 
 gpu::residency_budget steps_of(const engine_options& options) {
-  const bool alone = options.at.grid.ranks() == 1;
-  auto way = options.swap_clip;
-  if (holds_gradients(options))
-    way = gpu::clip_way::hold;
-  else if (!alone && way == gpu::clip_way::speculate)
-    way = gpu::clip_way::automatic;  // of one version
+  const auto way = holds_gradients(options) ? gpu::clip_way::hold : options.swap_clip;
   gpu::residency_budget out{0, updates_wait(options), options.rows() / options.shape.micro_batch,
                             way};
   out.measures = options.optimizer.kind == gpu::optimizer_step_args::rule::lamb;
@@ -246,9 +241,33 @@ void settle_host_bytes(config::job& job, uint64_t memory_bytes) {
 
 namespace {
 
-/// What swap files may take of the drive: checkpoints need the rest. Of several drives each has its
-/// chunks, some of them large, and takes no more: all of it, where two versions of everything fit
-/// each of them, else nothing beyond the first version.
+void add_need(std::vector<folder_need>& to, const fs::path& dir, uint64_t bytes) {
+  const auto known =
+      std::find_if(to.begin(), to.end(), [&](const folder_need& f) { return f.dir == dir; });
+  if (known == to.end())
+    to.push_back({dir, bytes});
+  else
+    known->bytes += bytes;
+}
+
+/// The folders of each of the job's ranks that may be on this machine, of one stage. Where nodes
+/// are elsewhere those of another rank are taken to be on this one's drives.
+std::vector<std::vector<fs::path>> folders_here(const config::job& job,
+                                                const engine_options& options) {
+  const int ranks = options.at.grid.ranks();
+  std::vector<std::vector<fs::path>> out;
+  if (job.cluster.launch == config::launch_mode::local)
+    for (int r = 0; r < ranks; ++r) out.push_back(swap_dirs_of(job, r));
+  else
+    out.assign(std::min(static_cast<size_t>(ranks), static_cast<size_t>(workers_of(job))),
+               options.swap_dirs);
+  return out;
+}
+
+/// What swap files may take of the drive: checkpoints need the rest. Where several ranks share
+/// drives, or a rank has several, each of which has its chunks, some of them large, it is all or
+/// nothing: all of it where two versions of everything fit each of them, else nothing beyond the
+/// first version.
 uint64_t room_for_versions(const config::job& job, const engine_options& options) {
   uint64_t state = 0;
   for (const auto& chunk : gpu::stage_chunks(options.model, options.shape))
@@ -258,16 +277,19 @@ uint64_t room_for_versions(const config::job& job, const engine_options& options
   shape.where.speculates = true;
   const auto places = gpu::bytes_of_places(options.model, shape, options.swap_dirs.size());
   std::vector<folder_need> folders;
+  const auto ranks = folders_here(job, options);
   uint64_t linked = 0;
-  for (size_t i = 0; i < places.size(); ++i) {
-    folders.push_back({options.swap_dirs[i], places[i].files});
-    if (on_one_drive(options.swap_dirs[i], job.checkpoint.dir)) linked += places[i].state;
-  }
-  auto beside = checkpoints_beside(job, state, places.size() > 1 ? linked : state);
+  for (const auto& dirs : ranks)
+    for (size_t i = 0; i < places.size(); ++i) {
+      add_need(folders, dirs[i], places[i].files);
+      if (on_one_drive(dirs[i], job.checkpoint.dir)) linked += places[i].state;
+    }
+  const bool one_folder = ranks.size() * places.size() == 1;
+  auto beside = checkpoints_beside(job, state, one_folder ? state : std::min(linked, state));
   add_export(beside, job, options.model);
   const auto rooms = swap_rooms_of(folders, beside, job.job.name);
   if (!rooms) return 0;
-  if (rooms->size() > 1) {
+  if (ranks.size() > 1 || rooms->size() > 1) {
     const bool fit =
         std::all_of(rooms->begin(), rooms->end(), [](const auto& r) { return r.fits(); });
     return fit ? std::numeric_limits<uint64_t>::max() : 0;
@@ -277,6 +299,10 @@ uint64_t room_for_versions(const config::job& job, const engine_options& options
 }
 
 }  // namespace
+
+bool has_room_for_versions(const config::job& job, const engine_options& options) {
+  return room_for_versions(job, options) > 0;
+}
 
 std::vector<fs::path> swap_dirs_of(const config::job& job, int rank) {
   constexpr std::string_view word = "{rank}";
@@ -329,8 +355,10 @@ status settle_swap(engine_options& options, const config::job& job) {
   options.swap_weights = choice_of(job.swap.weights);
   options.swap_rates = rates_of(job.swap.rates);
   auto budget = steps_of(options);
-  // Replicas, whose norms would be known to all together, have no second version.
-  if (options.at.grid.ranks() == 1) budget.disk_bytes = room_for_versions(job, options);
+  if (options.swap_second_version)  // one answer for all replicas
+    budget.disk_bytes = *options.swap_second_version ? std::numeric_limits<uint64_t>::max() : 0;
+  else if (!holds_gradients(options))
+    budget.disk_bytes = room_for_versions(job, options);
   const auto place = [&] {
     budget.bytes = swap_budget_bytes(job, options);
     if (on_gpu(options)) {

@@ -69,6 +69,11 @@ bool updates_wait(const engine_options& options);
 /// How the steps of a rank's stage are, for its plan; without a number of bytes.
 gpu::residency_budget steps_of(const engine_options& options);
 
+/// Whether the drives of this machine have room for a second version of what a rank and the job's
+/// other ranks here put on them, beside checkpoints: for a rank of several replicas, whose folders
+/// are known (swap_dirs). One by itself would not know what others are about to take.
+bool has_room_for_versions(const config::job& job, const engine_options& options);
+
 /// The least swap.host_bytes that a job whose largest stage has these options can be trained with.
 /// On a GPU: with as much of that as the job has.
 uint64_t swap_floor_bytes(const config::job& job, const engine_options& options);

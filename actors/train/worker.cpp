@@ -275,6 +275,7 @@ caf::result<msg<fbs::StageReady>> leaves_to(worker_pointer self, const config::j
     r.rank = asked->rank();
     r.swap_bytes = swap_budget_bytes(job, options);
     if (on_gpu(options)) r.swap_device_bytes = device_budget_bytes(job, options);
+    r.swap_second_version = options.at.grid.data > 1 && has_room_for_versions(job, options);
     r.swap_file_bytes = drive->file_bytes;
     r.swap_free_bytes = drive->free_bytes;
   });
@@ -299,6 +300,7 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
   options.swap_bytes = b.swap_bytes();
   options.swap_device_bytes = b.swap_device_bytes();
   options.swap_consume = b.swap_consumes();
+  if (at->grid.data > 1 && !b.only_asks()) options.swap_second_version = b.swap_second_version();
   if (auto settled = settle_swap(options, *job); !settled) return to_caf(settled.error());
   if (b.only_asks()) return leaves_to(self, *job, options, m);
   options.epoch = m.epoch();

@@ -161,8 +161,6 @@ std::string_view clip_reason(gpu::update_order order, const config::job& job, bo
   if (order == behind_backward)
     return on_disk ? "micro-batches add to all gradients" : "all gradients are in memory";
   if (order == speculate) return "the drive has room for a second version";
-  if (job.grid().ranks() > 1)
-    return "memory has no room for all gradients, and replicas have no second version";
   return "neither has the drive room for a second version nor memory for all gradients";
 }
 

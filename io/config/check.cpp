@@ -197,9 +197,6 @@ void check_swap(builder& b) {
   b.rule(holds || !keep, {"swap.clip", "parallel.pipeline"},
          "several stages have one norm, for which each keeps its gradients",
          "use \"auto\" or \"hold\"");
-  b.rule(keep || j.swap.clip != clip_way::speculate || j.grid().ranks() == 1,
-         {"swap.clip", "parallel.data"}, "replicas update once all of them know their norm",
-         "use \"auto\", \"hold\" or \"twice\"");
   b.rule(!j.swap.consume || j.swap.verify, {"swap.consume", "swap.verify"},
          "the files of a checkpoint are not taken unseen", "set swap.verify = true");
   b.rule(j.checkpoint.memory.every == 0, {"swap.dir", "checkpoint.memory.every"},

@@ -386,8 +386,7 @@ constinit const property rows[] = {
         "updates into a second copy on the drive, which is dropped and made again where the norm "
         "is above train.clip_norm; hold = it keeps all gradients, on the drive where memory has no "
         "room for them; twice = it makes its passes twice; auto = what the memory, the drive and "
-        "the clipped steps so far allow. Stages have one norm, and hold; replicas hold, too, or "
-        "make their passes twice"),
+        "the clipped steps so far allow. Stages have one norm, and hold"),
     key<&job::swap, &swap_section::weights>(
         "swap.weights",
         "Where bfloat16 weights are of what lives on a drive: stored = in files of their own, 14 "

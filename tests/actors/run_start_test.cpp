@@ -175,6 +175,28 @@ TEST_CASE("run: ENG-8: replicas that swap are built for the least memory that on
   CHECK(any_has(f.said(), "4 MiB on the largest"));
 }
 
+TEST_CASE("ENG-11: run: replicas have a second version where the drives of all have room for it") {
+  for (const size_t lacking : {0u, 1u, 2u}) {
+    CAPTURE(lacking);
+    scripted_run_options options;
+    options.replicas_swap = true;
+    scripted_run f(options);
+    f.admit();
+    f.pass_phase(start_phase::open_folder);
+    f.pass_phase(start_phase::open_data);
+    for (size_t i = 0; i < 2; ++i) {
+      const auto asked = f.stages[i].take<fbs::BuildStage>();
+      CHECK_FALSE(asked->swap_second_version());
+      asked.answer<fbs::StageReady>([&](auto& r) {
+        r.swap_bytes = 1 << 20;
+        r.swap_second_version = i != lacking;
+      });
+    }
+    for (const auto& stage : f.stages)  // one answer, whatever it said itself
+      CHECK(stage.take<fbs::BuildStage>()->swap_second_version() == (lacking == 2));
+  }
+}
+
 TEST_CASE(
     "JOB-22: run: ranks take a checkpoint's files where a drive has no room for all of theirs") {
   for (const bool replicas : {false, true})

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -14,6 +15,7 @@
 #include "actors/job/replicas_policy.hpp"
 #include "actors/train/machine.hpp"
 #include "actors/train/swap_folder.hpp"
+#include "gpu/swap/step_traffic.hpp"
 #include "io/config/load.hpp"
 #include "io/folder/owned.hpp"
 #include "messages/message_list.hpp"
@@ -82,6 +84,35 @@ TEST_CASE("replicas that swap: fewer of them have larger shares of the GPU that 
   all.gpu_at.ranks = 3;  // on one of two GPUs
   CHECK(with_replicas(all, 2)->gpu_at.ranks == 2);
   CHECK(with_replicas(all, 1)->gpu_at.ranks == 1);
+}
+
+TEST_CASE("ENG-11: replicas speculate where the drives of all have room, or where they are told") {
+  scratch dir;
+  auto plan = plan_of_four(int64_t{1} << 40);
+  plan.job.swap.dir = {dir / "swap"};
+  plan.job.swap.host_bytes = floor_of(plan);
+  const int threads = threads_here(plan.job.cluster);
+  const auto settled = [&](std::optional<bool> told) {
+    auto o = planned_options(plan, plan.ranks.front(), threads);
+    o.swap_second_version = told;
+    REQUIRE(settle_swap(o, plan.job));
+    return o;
+  };
+  const auto by_itself = settled({});
+  CHECK(by_itself.shape.where.speculates == has_room_for_versions(plan.job, by_itself));
+  for (const bool told : {false, true}) {
+    const auto o = settled(told);
+    CHECK(o.shape.where.speculates == told);
+    CHECK(gpu::update_order_of(o.shape.where, true) ==
+          (told ? gpu::update_order::speculate : gpu::update_order::twice));
+  }
+  plan.job.swap.clip = config::clip_way::twice;
+  CHECK_FALSE(settled(true).shape.where.speculates);
+  plan.job.swap.clip = config::clip_way::speculate;
+  CHECK(settled(false).shape.where.speculates);  // room or not: that is looked at before
+  plan.job.swap.clip = config::clip_way::automatic;
+  plan.job.swap.dir = {"/proc/none"};  // which has room for nothing
+  CHECK_FALSE(has_room_for_versions(plan.job, by_itself));
 }
 
 TEST_CASE("replicas of a stage agree on the least memory that one of them is left") {

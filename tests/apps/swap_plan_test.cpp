@@ -80,7 +80,10 @@ TEST_CASE("swap: plan says why steps are clipped as they are") {
   CHECK(why(twice) == neither);  // no room for what was asked
   job.parallel.data = 2;
   CHECK(why(behind_backward) == in_memory);  // replicas sum chunk by chunk
-  CHECK(why(twice) != neither);              // they never have a second version
+  CHECK(why(speculate) == "swap.clip");
+  CHECK(why(twice) == neither);
+  job.swap.clip = config::clip_way::automatic;
+  CHECK(why(speculate) == second);
   job.swap.clip = config::clip_way::hold;
   CHECK(why(behind_backward) == "swap.clip");
   const std::string_view first = "stages share a norm";
