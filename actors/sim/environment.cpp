@@ -106,6 +106,14 @@ void environment::note_spilling(uint64_t epoch, uint64_t step, int stage, int fr
                     stage, known->second, from, step, epoch));
 }
 
+bool environment::draw_together(uint64_t epoch, uint64_t step, shared_draw what,
+                                double probability) {
+  const std::tuple key(epoch, step, what);
+  if (const auto known = drawn_together.find(key); known != drawn_together.end())
+    return known->second;
+  return drawn_together.emplace(key, chance.chance(probability)).first->second;
+}
+
 void rank_barrier::arrive(uint64_t step, waiter who) {
   if (broken) return who.go_on(false, 0);
   auto& here = waiting[step];

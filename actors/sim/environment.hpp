@@ -181,6 +181,11 @@ struct environment {
   std::map<std::tuple<uint64_t, uint64_t, int>, int> spills_from;
   /// All replicas of a stage do so alike.
   void note_spilling(uint64_t epoch, uint64_t step, int stage, int from);
+  /// What chance says of a step to all ranks of an epoch alike, by epoch, step and what it is.
+  enum class shared_draw : uint8_t { twice, clipped };
+  std::map<std::tuple<uint64_t, uint64_t, shared_draw>, bool> drawn_together;
+  /// As the first of them that asks has drawn it.
+  bool draw_together(uint64_t epoch, uint64_t step, shared_draw what, double probability);
   /// What ranks save is of the layers that a message says have been measured, if it does.
   void note_split(const any_msg& m, const train::job_plan& planned);
 

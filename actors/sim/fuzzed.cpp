@@ -422,6 +422,8 @@ simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kin
     if (replicas.chance(0.4)) s.clip_norm = 0;
     if (replicas.chance(0.5)) s.clip = config::clip_way::twice;
   }
+  rng before_norm(mix(seed ^ 0x76657264));  // apart: the rest means what it did
+  if (!alone && o.pipeline == 1 && before_norm.chance(0.3)) s.clip = config::clip_way::speculate;
   s.links = random.chance(0.7);
   s.drives = random.chance(0.3) ? 2 : 1;
   s.read_bytes_per_s = s.write_bytes_per_s = 1e6 * static_cast<double>(random.between(5, 200));

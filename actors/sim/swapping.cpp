@@ -9,8 +9,6 @@
 #include "actors/train/swap_folder.hpp"
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/store/store.hpp"
-#include "gpu/swap/chunk_places.hpp"
-#include "io/checkpoint/catalog.hpp"
 
 namespace troupe::sim {
 
@@ -366,7 +364,7 @@ void swapping_engine::begin_step(const train::op_order& order) {
   forwards_.clear();
   first_backward_ = true;
   choose_spilling();
-  choose_order();
+  choose_order(static_cast<int64_t>(order.step));
   slowed_ = order.pace.of_1024 < train::work_pace::whole;
   clock_.begin_step(in_ms(now()));
   if (!replan_) return;
@@ -389,13 +387,25 @@ void swapping_engine::choose_spilling() {
 
 /// As rank_engine::tells_nothing.
 bool swapping_engine::tells_nothing() const {
-  return slowed_ || saves_in_step_ || order_ != planned_order();
+  const bool otherwise = may_speculate() && timed_order_ != order_;
+  const bool of_replicas = at_.grid.data > 1 && (redone_ || otherwise);
+  return slowed_ || saves_in_step_ || order_ != planned_order() || of_replicas;
 }
 
-void swapping_engine::choose_order() {
+bool swapping_engine::may_speculate() const {
+  return planned_order() == update_order::speculate &&
+         options_.swap_clip == gpu::clip_way::automatic;
+}
+
+/// Replicas have seen the same of the steps before (CLP-4), and see the same norm.
+bool swapping_engine::drawn(environment::shared_draw what, int64_t step, double probability) {
+  if (at_.grid.data == 1) return room_->chance.chance(probability);
+  return room_->draw_together(epoch_, static_cast<uint64_t>(step), what, probability);
+}
+
+void swapping_engine::choose_order(int64_t step) {
   order_ = planned_order();
-  const bool free = options_.swap_clip == gpu::clip_way::automatic;
-  if (order_ == update_order::speculate && free && room_->chance.chance(0.5))
+  if (may_speculate() && drawn(environment::shared_draw::twice, step, 0.5))
     order_ = update_order::twice;
 }
 
@@ -490,6 +500,8 @@ size_t swapping_engine::backward(int64_t step, const train::op_order& order, boo
     if (sums) watch_.sum_gradient(c, now);
     if (leaves) watch_.store_gradient(c, now, last);  // SWP-17
     if (shares_norms_ && how == pass_kind::updates) watch_.share_norms(c, now);
+    if (shares_norms_ && how == pass_kind::speculates)
+      watch_.share_norms(c, now, gpu::counts::once_settled);
     if (how == pass_kind::norm_alone) watch_.drop_gradient(c);
     if (how == pass_kind::updates && (!sums || watch_.on_disk(c))) update_chunk(c, now);
     if (how == pass_kind::speculates) watch_.update(c, now, gpu::counts::once_settled, dropped);
@@ -580,13 +592,16 @@ void swapping_engine::share_moves(size_t behind, int64_t step, outcome_completio
 void swapping_engine::update_under_backward(int64_t step, outcome_completion done) {
   const bool again = std::exchange(tried_step_, 0) == step;
   if (order_ == update_order::speculate && !again) {
-    const bool clipped = room_->chance.chance(0.4);
+    const bool clipped = drawn(environment::shared_draw::clipped, step, 0.4);
     backward(step, last_backward_, true, pass_kind::speculates, clipped);
-    watch_.settle(static_cast<int>(step), !clipped);
-    (clipped ? tried_step_ : updated_step_) = step;
-    if (clipped) ++room_->disks.counted().redone;
-    redone_ = clipped;
+    if (at_.grid.data > 1) return settle_with_others(step, clipped, std::move(done));
+    settle(step, clipped);
     return tell(step_over(), step, clipped, std::move(done));
+  }
+  if (at_.grid.data > 1 && again) {  // the norm is known
+    updated_step_ = step;
+    pass_again(step);
+    return share_moves(step_over(), step, std::move(done));
   }
   if (at_.grid.data > 1) return update_with_others(step, std::move(done));
   updated_step_ = step;
@@ -595,6 +610,27 @@ void swapping_engine::update_under_backward(int64_t step, outcome_completion don
   else
     pass_again(step);
   tell(step_over(), step, false, std::move(done));
+}
+
+/// By its norm, which is known.
+void swapping_engine::settle(int64_t step, bool clipped) {
+  watch_.settle(static_cast<int>(step), !clipped);
+  (clipped ? tried_step_ : updated_step_) = step;
+  if (clipped) ++room_->disks.counted().redone;
+  redone_ = clipped;
+}
+
+/// Of updates that came before a norm which replicas know together.
+void swapping_engine::settle_with_others(int64_t step, bool clipped, outcome_completion done) {
+  then(watch_.compute(0), [this, step, clipped, done = std::move(done)] {
+    if (!health_) return done(health_, {});
+    meet_others(step, [this, step, clipped, done](const status& met) {
+      if (!met) return done(met, {});
+      settle(step, clipped);
+      if (clipped) return tell(step_over(), step, true, done);
+      share_moves(step_over(), step, done);
+    });
+  });
 }
 
 /// Replicas know their norm together: behind the only pass, or between the two.
@@ -627,66 +663,6 @@ size_t swapping_engine::step_over() {
 void swapping_engine::pass_again(int64_t step) {
   for (const auto& order : forwards_) forward(step, order);
   backward(step, last_backward_, true, pass_kind::updates);
-}
-
-// -- state ----------------------------------------------------------------------------------------
-
-void swapping_engine::load(std::string folder, bool optimizer, completion done) {
-  const auto name =
-      io::checkpoint::parse_folder_name(std::filesystem::path(folder).filename().string());
-  finish_update();
-  when_quiet([this, folder = std::move(folder), optimizer, name, done = std::move(done)] {
-    updated_step_ = name ? static_cast<int64_t>(name->step) : 0;
-    watch_.set_state(static_cast<int>(updated_step_));
-    int64_t takes_ns = 0;
-    for (int c = 0; c < chunks(); ++c)
-      if (watch_.on_disk(c)) takes_ns = room_->disks.writes_for(node_, bytes_of(c).state);
-    later(takes_ns,
-          [this, folder, optimizer, done] { timed_engine::load(folder, optimizer, done); });
-  });
-}
-
-/// Behind the updates so far; the shards of this simulation are written as any rank's.
-void swapping_engine::save(uint64_t step, const std::filesystem::path& partial, bool last,
-                           gpu::state_saver::completion done) {
-  finish_update();
-  saves_made_ = true;
-  const auto gets = std::make_shared<bool>(true);
-  const auto parts = keep_parts(static_cast<int>(step), links_into(partial), last, gets);
-  const auto over = [this, step, partial, last, gets, left = std::make_shared<size_t>(parts.size()),
-                     done = std::move(done)] {
-    if (--*left > 0) return;
-    if (!health_) return done(health_.error());
-    if (*gets) return timed_engine::save(step, partial, last, done);
-    done(error::system("room for the steps behind a checkpoint", ENOSPC));
-  };
-  for (const auto part : parts) then(part, over);
-}
-
-/// ENG-12
-bool swapping_engine::links_into(const std::filesystem::path& partial) const {
-  const auto& places = options_.swap.places;
-  return !places.empty() && places.front().links &&
-         partial.parent_path() == options_.checkpoint_folder;
-}
-
-/// The operations by which a checkpoint gets all chunks: files of the drive with links are taken,
-/// the others copied.
-std::vector<size_t> swapping_engine::keep_parts(int step, bool links, bool last,
-                                                std::shared_ptr<bool> gets) {
-  const auto takes = [this, links](int chunk) {
-    return links && gpu::place_of_chunk(chunk, options_.swap.places.size()) == 0;
-  };
-  std::vector<size_t> out{watch_.compute(0)};
-  const auto may_keep = [this, last, gets] {
-    *gets = last || drive().full == 0;
-    ++(*gets ? room_->disks.counted().kept : room_->disks.counted().unkept);
-    return *gets;
-  };
-  if (links) out.push_back(watch_.keep(step, may_keep, takes));
-  for (int c = 0; c < chunks(); ++c)
-    if (watch_.on_disk(c) && !takes(c)) out.push_back(watch_.capture(c, step));
-  return out;
 }
 
 }  // namespace troupe::sim

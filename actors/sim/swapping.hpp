@@ -6,15 +6,15 @@
 // same drive, in lanes of their own, with numbers of passes in their place (spill_watch.hpp there).
 //
 // What it orders is what the real engine does (actors/train/rank_engine_swap.cpp): updates behind
-// the norm where gradients are held, else under backward, in two rounds of passes, or into a second
-// version that is dropped in some steps; of replicas behind the sum of each gradient (CHP-11),
-// which takes no time here: they meet once a step, for the norm. Under backward the rows of a token
-// table that the next pass reads come before the rest of it (SWP-14), where in most passes they
-// have room. A write that fails, of state, a gradient or activations, goes into a new file, for
-// which it waits while the drive is full (SWP-11, GRF-3, SPR-3); a read that fails fails the rank;
-// a checkpoint for whose files there is no room fails alone (SWP-8). Where layers of theirs may go
-// over to computing again what they spill, ranks judge their steps as real ones do, by the times of
-// virtual drives.
+// the norm where gradients are held, else under backward, in two rounds of passes, or into a
+// second version that is dropped in some steps, of replicas in the same ones on all; of these
+// behind the sum of each gradient (CHP-11), which takes no time here: they meet once a step, for
+// the norm. Under backward the rows of a token table that the next pass reads come before the rest
+// of it (SWP-14), where in most passes they have room. A write that fails, of state, a gradient or
+// activations, goes into a new file, for which it waits while the drive is full (SWP-11, GRF-3,
+// SPR-3); a read that fails fails the rank; a checkpoint for whose files there is no room fails
+// alone (SWP-8). Where layers of theirs may go over to computing again what they spill, ranks judge
+// their steps as real ones do, by the times of virtual drives.
 #pragma once
 
 #include <array>
@@ -100,7 +100,9 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   // -- what a step is ----------------------------------------------------------------------------
 
   void begin_step(const train::op_order& order);
-  void choose_order();
+  void choose_order(int64_t step);
+  bool may_speculate() const;
+  bool drawn(environment::shared_draw what, int64_t step, double probability);
   void choose_spilling();
   bool tells_nothing() const;
   void share_moves(size_t behind, int64_t step, outcome_completion done);
@@ -113,6 +115,8 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   void update_behind_backward(int64_t step, outcome_completion done);
   void update_under_backward(int64_t step, outcome_completion done);
   void update_with_others(int64_t step, outcome_completion done);
+  void settle(int64_t step, bool clipped);
+  void settle_with_others(int64_t step, bool clipped, outcome_completion done);
   void pass_again(int64_t step);
   void update_chunk(int chunk, int step);
   void finish_update();

@@ -166,6 +166,21 @@ TEST_CASE("SIM-26: swap: every way to clip, by layer and not, in stages and repl
           o.swap.memory = memory;
           succeeds(run_swapped(o));
         }
+  for (const auto clip : {clip_way::automatic, clip_way::speculate})
+    for (const bool lamb : {false, true}) {
+      auto o = swapped();
+      o.nodes = 4;
+      o.steps = 20;
+      o.validate_every = 4;
+      o.swap.clip = clip;
+      o.swap.by_layer = true;
+      o.swap.lamb = lamb;
+      const auto done = run_swapped(o);
+      succeeds(done);
+      CHECK(done.swaps.redone > 0);
+      CHECK(done.swaps.redone % 4 == 0);  // a step is made again by all or by none
+      CHECK(run_swapped(o).fingerprint == done.fingerprint);  // WLD-1
+    }
   for (const int pipeline : {1, 2, 4})
     for (const bool lamb : {false, true}) {  // with it replicas share norms
       auto o = swapped();
