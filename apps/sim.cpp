@@ -1,6 +1,7 @@
 // `troupe sim`: a cluster that does not exist, on virtual time: to replay a seed, to fuzz the
 // actors with faults, to see how a large cluster would do, or a job of one's own.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "actors/base/hardware.hpp"
 #include "actors/sim/fuzz.hpp"
 #include "actors/sim/named_faults.hpp"
+#include "actors/sim/slack_job.hpp"
 #include "apps/commands.hpp"
 #include "apps/sim_days.hpp"
 #include "apps/sim_expecting.hpp"
@@ -39,7 +41,7 @@ struct sim_arguments {
   bool json = false;
   bool swap = false;
   double save_s = 0;  ///< of a rank's part; 0: as by itself
-  std::string watts_out;
+  std::string watts_out, slack;
   days_arguments days;
   argument* days_given = nullptr;
   argument* every_given = nullptr;
@@ -78,6 +80,7 @@ std::vector<sim::fault_kind> all_of(const sim_arguments& a) {
   if (a.cluster.heads > 1) return sim::all_head_faults();
   if (a.cluster.power_parent_w > 0) return sim::all_parent_faults();
   if (a.cluster.budget_w > 0) return sim::all_power_faults();
+  if (a.cluster.slack) return sim::all_slack_faults();
   return a.cluster.swap.any() ? sim::all_swap_faults() : sim::all_faults();
 }
 
@@ -98,6 +101,7 @@ result<std::vector<sim::fault_kind>> kinds_of(const std::vector<std::string>& na
     if (sim::is_of_drives(out.back()) && !a.cluster.swap.any())
       return error{errc::usage, fmt::format("{} has no meaning without swapping", name),
                    "only a cluster whose ranks swap has drives: a file with swap.dir, or --swap"};
+    if (a.cluster.slack && sim::is_of_clocks(out.back())) continue;
     if (sim::is_of_parent(out.back()) && a.cluster.power_parent_w <= 0)
       return error{errc::usage, fmt::format("{} has no meaning without --power-parent-w", name),
                    "only a job under a power budget has one to lose"};
@@ -106,6 +110,24 @@ result<std::vector<sim::fault_kind>> kinds_of(const std::vector<std::string>& na
                    "only a job with a power budget asks its meters"};
   }
   return out;
+}
+
+nlohmann::ordered_json slack_json(const sim::slack_counts& s) {
+  return {{"planned_steps", s.planned},
+          {"held_steps", s.held},
+          {"let_go", s.returns},
+          {"trials", s.trials},
+          {"joules_a_step_highest", s.highest_j},
+          {"joules_a_step_planned", s.planned_j}};
+}
+
+std::string slack_text(const sim::slack_counts& s) {
+  auto out = fmt::format("slack: {} at planned clocks, {} behind a straggler; {} of clocks",
+                         counted(s.planned, "step"), s.held, counted(s.trials, "trial"));
+  if (s.planned_j > 0 && s.highest_j > 0)
+    out +=
+        fmt::format("; {:.1f} J a step above waiting in place of {:.1f}", s.planned_j, s.highest_j);
+  return out + "\n";
 }
 
 nlohmann::ordered_json facts_of(const sim::simulation_outcome& o) {
@@ -154,6 +176,7 @@ nlohmann::ordered_json facts_of(const sim::simulation_outcome& o) {
     s["spilling_replanned"] = o.swaps.replanned;
     s["folders_left"] = o.swaps.leftovers;
   }
+  if (o.takes_slack) j["slack"] = slack_json(o.slack);
   j["faults"] = o.faults;
   j["faults_without_effect"] = nlohmann::ordered_json::array();
   for (const auto& m : o.missed)
@@ -180,6 +203,7 @@ std::string text_of(const sim::simulation_outcome& o) {
                                     : fmt::format("went on from step {} after {:.1f} s",
                                                   r.resumed_after_step, r.back_s));
   if (o.swaps.operations > 0) out += fmt::format("swap: {}\n", o.swaps.text());
+  if (o.takes_slack) out += slack_text(o.slack);
   out += fmt::format("ended: {}\nfingerprint: {:016x}\n", fmt::join(o.ends, "; "), o.fingerprint);
   return out;
 }
@@ -270,6 +294,7 @@ result<int> run_fuzz(const sim_arguments& a, const std::vector<sim::fault_kind>&
   options.swap = a.cluster.swap.any();
   options.budget = a.cluster.budget_w > 0;
   options.parent = a.cluster.power_parent_w > 0;
+  options.slack = a.cluster.slack;
   if (options.log && options.jobs == 0) options.jobs = 1;
   if (a.fuzz == 1)
     options.run = [&](uint64_t seed) { return run_alone(a, sim::options_of(options, seed)); };
@@ -367,6 +392,41 @@ status check_power(const sim_arguments& a) {
       of_file ? "leave it out" : "leave one of the two out"};
 }
 
+/// Operations as those of large models are, of stages that are not alike: clocks can follow them,
+/// and there is something to take.
+void make_unlike(sim::simulation_options& o) {
+  constexpr std::array factors{0.95, 1.0, 0.9, 1.06};
+  constexpr double forward_ns = 80e6;
+  for (size_t s = 0; s < static_cast<size_t>(o.pipeline); ++s) {
+    const auto ns = static_cast<int64_t>(forward_ns * factors[s % factors.size()]);
+    o.times.stages.push_back({ns, 2 * ns, o.times.update_ns, o.times.save_ns});
+  }
+}
+
+/// What a cluster whose job takes slack cannot be besides.
+status take_slack(sim_arguments& a) {
+  if (a.slack.empty()) return {};
+  auto& c = a.cluster;
+  const auto* with = a.swap ? "--swap" : a.scale ? "--scale" : c.heads > 1 ? "--heads" : nullptr;
+  if (with != nullptr)
+    return error{errc::usage, fmt::format("--slack has no meaning with {}", with),
+                 "leave one of the two out"};
+  if (a.fuzz > 0 && (c.budget_w > 0 || c.power_parent_w > 0))
+    return error{errc::usage, "--slack has no meaning with a power budget and --fuzz",
+                 "while a budget paces a job it takes no slack: leave one of the two out"};
+  if (a.fuzz == 0 && c.pipeline < 2)
+    return error{errc::usage, "--slack has no meaning with one stage",
+                 "none of its operations waits for another stage: --pipeline 4"};
+  if (a.fuzz == 0 && !sim::slack_job::can_plan(c.pipeline, c.micro_batches))
+    return error{errc::usage,
+                 fmt::format("--slack has no meaning with more than {} operations a step",
+                             sim::slack_job::operations_at_once),
+                 "a forward and a backward of each micro-batch on each stage: give fewer"};
+  c.slack = true;
+  c.slack_by = a.slack == "measure" ? sim::slack_from::measured : sim::slack_from::profile;
+  return {};
+}
+
 /// Watts are of one run, and of devices that a job with one head has.
 status check_watts(const sim_arguments& a) {
   if (a.watts_out.empty()) return {};
@@ -397,6 +457,7 @@ result<int> run_sim(sim_arguments a) {
   spdlog::set_level(spdlog::level::off);  // what the actors log of foreign faults is of no interest
   if (a.swap) TROUPE_CHECK(be_swapped(a));
   TROUPE_CHECK(check_power(a));
+  TROUPE_CHECK(take_slack(a));
   if (a.days_given->count() > 0) {
     days_cluster c{a.cluster.nodes, a.cluster.workers, a.cluster.seed, {}, a.json};
     if (a.every_given->count() > 0)
@@ -415,6 +476,7 @@ result<int> run_sim(sim_arguments a) {
   auto o = a.cluster;
   if (a.scale) make_large(o);
   if (a.save_s > 0) o.times.save_ns = static_cast<int64_t>(a.save_s * 1e9);
+  if (!a.slack.empty()) make_unlike(o);
   if (!a.watts_out.empty()) o.watts_each_ms = watts_each_ms;
   sim::rng lot(sim::mix(o.seed));
   o.recovers |= o.heads > 1;
@@ -469,6 +531,12 @@ void add_cluster_options(command* verb, sim_arguments& a) {
                               "Watts of a power budget above the job, which shares them with a "
                               "neighbour; with --fuzz each seed draws its own"))
       ->within(0.0, 1e9);
+  alone("--slack",
+        verb->add_option("--slack", a.slack,
+                         "Its job takes slack (power.slack): by what clocks cost simulated "
+                         "devices, or by what it measures of that in its first steps. Its "
+                         "stages are unlike, their operations take some 80 and 160 ms"))
+      ->one_of({"profile", "measure"});
   alone("--fuzz", verb->add_option("--fuzz", a.fuzz, "Random small clusters from so many seeds"));
   alone("--jobs",
         verb->add_option("--jobs", a.jobs, "Processes that --fuzz uses; 0: one for each core"));

@@ -18,6 +18,7 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/job/plan.hpp"
+#include "actors/sim/device_clocks.hpp"
 #include "actors/sim/drives.hpp"
 #include "actors/sim/job_folders.hpp"
 #include "actors/sim/pace_model.hpp"
@@ -210,6 +211,9 @@ struct environment {
   uint16_t last_port = 1000;
   bool reconnects = false;  ///< a link that broke is there again once somebody connects over it
   std::pair<io::crash_store::node_id, std::optional<io::checkpoint::reader>> last_opened;
+  device_clocks clocks;                          ///< of devices that can set theirs
+  std::map<uint32_t, clock_fault> clock_faults;  ///< by rank
+  double clocked_j = 0;  ///< that operations of such devices took, above what resting ones draw
 
   int64_t about(int64_t ns) {
     return ns + static_cast<int64_t>(static_cast<double>(ns) * times.jitter * chance.unit());

@@ -48,6 +48,13 @@ std::vector<fault_kind> all_parent_faults() {
   return out;
 }
 
+std::vector<fault_kind> all_slack_faults() {
+  auto out = all_faults();
+  for (const auto kind : {fault_kind::actuator_lies, fault_kind::actuator_late})
+    out.push_back(kind);
+  return out;
+}
+
 std::vector<fault_kind> all_swap_faults() {
   auto out = all_faults();
   for (const auto kind : {fault_kind::slow_disk, fault_kind::disk_error, fault_kind::full_disk})

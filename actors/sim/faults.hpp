@@ -43,8 +43,10 @@ enum class fault_kind : uint8_t {
   lose_grant,       ///< an answer of the power budget is lost
   late_grant,       ///< an answer of the power budget comes late
   actuator_lies,    ///< the job's neighbour under the power budget, or a device of the job, draws
-                    ///< above its cap for a while
-  actuator_late,    ///< what that neighbour, or device, sets comes into force when this is over
+                    ///< above its cap for a while; of a job that takes slack alone a device takes
+                    ///< no clock, or runs at its lowest and says that it does not
+  actuator_late,    ///< what that neighbour, or device, sets comes into force when this is over; of
+                    ///< a job that takes slack alone a device's clocks come later meanwhile
   power_brake,      ///< a person holds all work under the power budget for a while
   slow_section,     ///< one section of a node's steps takes longer for a while
   slow_all,         ///< all nodes are slower for a while
@@ -69,6 +71,10 @@ inline bool is_of_power(fault_kind kind) {
 inline bool is_of_parent(fault_kind kind) {
   return kind >= fault_kind::lose_governor && kind <= fault_kind::power_brake;
 }
+/// Whether a job that takes slack knows it, too: what sets the clocks of its devices.
+inline bool is_of_clocks(fault_kind kind) {
+  return kind == fault_kind::actuator_lies || kind == fault_kind::actuator_late;
+}
 /// Whether it makes machines slow (pace_model.hpp). Drawn apart, as those of folders are.
 inline bool is_of_pace(fault_kind kind) {
   return kind >= fault_kind::slow_section;
@@ -88,6 +94,8 @@ std::vector<fault_kind> all_swap_faults();
 std::vector<fault_kind> all_power_faults();
 /// The same of one with a power budget above it.
 std::vector<fault_kind> all_parent_faults();
+/// The same of one that takes slack.
+std::vector<fault_kind> all_slack_faults();
 /// All that befall one with several.
 std::vector<fault_kind> all_head_faults();
 

@@ -291,6 +291,7 @@ simulation_options options_of(const fuzz_options& options, uint64_t seed) {
              : options.swap    ? fuzzed_swap(seed, options.kinds)
              : options.parent  ? fuzzed_parent(seed, options.kinds)
              : options.budget  ? fuzzed_budget(seed, options.kinds)
+             : options.slack   ? fuzzed_slack(seed, options.kinds)
                                : fuzzed_any(seed, options.kinds);
   out.log = options.log;
   return out;
@@ -302,6 +303,7 @@ std::string replay_command(const fuzz_options& options, uint64_t seed) {
                      options.swap ? " --swap" : "",
                      options.parent   ? " --power-parent-w 1"
                      : options.budget ? " --budget-w 1"
+                     : options.slack  ? " --slack profile"
                                       : "");
 }
 

@@ -44,6 +44,7 @@ struct fuzz_options {
   bool swap = false;     ///< of clusters whose ranks swap
   bool budget = false;   ///< of clusters with a power budget
   bool parent = false;   ///< of clusters with one above their jobs
+  bool slack = false;    ///< of clusters whose job takes slack
 };
 
 /// What a seed means. Of plain clusters, and all that befalls these, a twentieth of the seeds has a

@@ -178,11 +178,11 @@ status be_swapped(config::job& job, const simulation_options& o) {
   return {};
 }
 
-/// The plan is the pacer's, who is `beside`: no file is read.
+/// The plan is the pacer's: no file is read.
 void take_slack(config::job& job) {
   job.power.slack = config::slack_source::plan;
   job.power.profile = "clocks.csv";
-  job.power.blocking_w = 84;
+  job.power.blocking_w = power_model_options{}.idle_w;
   job.power.control = {"nvml_clocks"};
 }
 

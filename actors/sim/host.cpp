@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/sim/clocked_engine.hpp"
 #include "actors/sim/swapping.hpp"
 
 namespace troupe::sim {
@@ -67,6 +68,9 @@ class simulated_host final : public cluster::host {
     if (options.shape.where.any_on_disk())
       return std::unique_ptr<train::engine>(
           std::make_unique<swapping_engine>(room_, node_, options));
+    if (options.clocks_operations)
+      return std::unique_ptr<train::engine>(
+          std::make_unique<clocked_engine>(room_, node_, options));
     return std::unique_ptr<train::engine>(std::make_unique<timed_engine>(room_, node_, options));
   }
   result<std::unique_ptr<train::swap_home>> open_swap(const train::swap_request& request) override {

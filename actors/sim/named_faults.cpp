@@ -214,11 +214,13 @@ status check_fault(const fault& f, const config::job& job) {
   if (is_of_drives(f.kind) && job.swap.dir.empty())
     return misnamed(fmt::format("--fault {}: the simulated job does not swap", fault),
                     "`troupe sim --swap` without a file does, and a file with swap.dir");
-  if (is_of_parent(f.kind) && job.power.parent.empty())
+  const bool has_clocks = is_of_clocks(f.kind) && job.power.takes_slack();
+  if (is_of_parent(f.kind) && !has_clocks && job.power.parent.empty())
     return misnamed(
         fmt::format("--fault {}: the simulated job has no power budget above it", fault),
-        "--power-parent-w has one");
-  if (is_of_power(f.kind) && !job.power.is_budgeted())
+        is_of_clocks(f.kind) ? "--power-parent-w has one, and with --slack devices have clocks"
+                             : "--power-parent-w has one");
+  if (is_of_power(f.kind) && !has_clocks && !job.power.is_budgeted())
     return misnamed(fmt::format("--fault {}: the simulated job has no power budget", fault),
                     "--budget-w gives it one");
   if (f.kind == fault_kind::second_launcher || f.kind == fault_kind::foreign_folder)

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/sim/slack_job.hpp"
 #include "actors/sim/swapped_job.hpp"
 #include "actors/train/memory_estimate.hpp"
 
@@ -43,6 +44,8 @@ constexpr std::string_view small_state =
 
 constexpr std::string_view again_or_spilled =
     "simulated layers compute their activations again, or spill as swap.spill_layers says";
+constexpr std::string_view own_clocks =
+    "simulated devices take and draw at each clock what those of one form do (--slack)";
 constexpr std::string_view both_ways =
     "drives read and write at full speed at once; operations take the times that are said here";
 
@@ -107,9 +110,10 @@ constexpr auto fates = std::to_array<key_fate>({
     {"health.log_rule", "simulated nodes write no log"},
     {"health.", ""},
     {"power.meter_interval_ms", ""},
-    {"power.slack", "simulated devices have one clock: `troupe power slack` simulates them"},
-    {"power.profile", "simulated devices have one clock: `troupe power slack` simulates them"},
-    {"power.blocking_w", "simulated devices have one clock: `troupe power slack` simulates them"},
+    {"power.slack", ""},
+    {"power.profile", own_clocks},
+    {"power.blocking_w", own_clocks},
+    {"power.control", own_clocks},
     {"power.parent",
      "simulated devices draw as one GPU does: --power-parent-w has a power budget above the job"},
     {"power.", "simulated devices draw as one GPU does: --budget-w gives the job a budget"},
@@ -145,12 +149,24 @@ constexpr auto without_heads = std::to_array<key_fate>({
     {"swap.", "with several heads ranks have their whole state in memory"},
     {"checkpoint.second.", "several heads are simulated with one tier of checkpoints"},
     {"predict.enabled", "several heads are simulated without predictors"},
+    {"power.slack", "several heads are simulated without who plans it"},
 });
+
+bool plans_slack(const config::job& job) {
+  const auto rows = job.train.batch / std::max<int64_t>(1, job.parallel.data);
+  const auto micro_batches = rows / std::max<int64_t>(1, job.train.micro_batch);
+  return job.cluster.heads.empty() && job.swap.dir.empty() &&
+         slack_job::can_plan(job.parallel.pipeline, micro_batches);
+}
 
 std::string_view why_left_out_of(const config::job& job, std::string_view key) {
   if (!job.cluster.heads.empty())
     for (const auto& f : without_heads)
       if (key.starts_with(f.prefix)) return f.why;
+  if (key == "power.slack" && !job.swap.dir.empty())
+    return "simulated devices of ranks that swap have one clock";
+  if (key == "power.slack" && !plans_slack(job))
+    return "its step has too many operations to plan at once: `troupe power slack` takes its time";
   if (key == "predict.enabled" && job.grid().ranks() > static_cast<int64_t>(learned_of))
     return "a predictor is beside the head of smaller clusters";
   // When a chunk is updated, and how often it is read for that, follows from these (swap_of).
@@ -208,6 +224,8 @@ result<simulation_options> options_of(const train::job_plan& plan, const worker_
   o.check = ranks <= looked_after;
   if (job.predict.enabled && ranks <= learned_of) o.predictor = predictor_is::working;
   if (c.heads.empty()) TROUPE_CHECK(be_swapping(plan, o));
+  o.slack = job.power.takes_slack() && plans_slack(job);
+  if (o.slack) o.slack_by = job.power.profile.empty() ? slack_from::measured : slack_from::profile;
   double step_ns = 0;
   for (const auto& s : train::plan_stages(plan)) {
     const auto& t = o.times.stages.emplace_back(times_of(s, plan, pace));

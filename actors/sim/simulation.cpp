@@ -21,6 +21,7 @@
 #include "actors/sim/node_processes.hpp"
 #include "actors/sim/parent_budget.hpp"
 #include "actors/sim/power_watch.hpp"
+#include "actors/sim/slack_job.hpp"
 #include "actors/sim/slowness.hpp"
 #include "io/checkpoint/catalog.hpp"
 
@@ -46,6 +47,7 @@ class simulation {
         parent_(world_, room_, std::move(above), options.nodes + options.spares + 1,
                 [this](const std::string& text) { log(text); }),
         slowness_(world_, room_, options_),
+        slack_(world_, room_, options_, plan_),
         record_(options_.faults) {
     room_.folders = std::move(folders);
     room_.drawn = watts_trace(options.watts_each_ms * ms);
@@ -89,6 +91,7 @@ class simulation {
     out.folders = room_.counted;
     out.swaps = room_.disks.counted();
     out.slowness = slowness_.counted();
+    out.takes_slack = slack_.any(), out.slack = slack_.counted();
     record_.over(world_.now_ns());
     out.missed = std::move(record_).without_effect();
     out.faults = std::move(record_).done();
@@ -156,8 +159,9 @@ class simulation {
     train::spawn_record o{epoch()};
     o.plan = plan_;
     o.reporter = world_.spawn(0, sim::reporter, heard_);
-    if (plan_.job.power.is_budgeted()) {
+    if (plan_.job.power.is_budgeted() || slack_.any()) {
       auto of = power::pacer_options_of(plan_.job.power, epoch());
+      slack_.begin(of);
       of.recorded = [made_of = o] { train::note_spawn_record(made_of); };
       o.pacer = parent_.spawn_pacer(std::move(of), o.reporter);
     }
@@ -299,9 +303,9 @@ class simulation {
   /// SIM-1: who welcomes and assigns in an epoch is one.
   void watch(const any_msg& m, const actor_stats& receiver) {
     if (options_.sees) options_.sees(m, world_.now_ns());
-    if (const auto broken = power_.see(m)) world_.violation(*broken);
-    if (const auto broken = parent_.see(m, receiver)) world_.violation(*broken);
-    if (const auto broken = slowness_.see(m)) world_.violation(*broken);
+    for (const auto& broken :
+         {power_.see(m), parent_.see(m, receiver), slowness_.see(m), slack_.see(m)})
+      if (broken) world_.violation(*broken);
     room_.note_split(m, plan_);
     const auto type = m.type();
     if (type != message_traits<fbs::Welcome>::id && type != message_traits<fbs::Assign>::id) return;
@@ -329,6 +333,7 @@ class simulation {
     if (how_bad == harm::fatal)  // into the next launch, perhaps
       harmful_until_ns_ = std::max(harmful_until_ns_, world_.now_ns() + f.lasts_ns);
     slowness_.befalls_else(f.kind);
+    slack_.befalls_else(f);
     log(record_.did(f, what, world_.now_ns()));
   }
 
@@ -347,6 +352,9 @@ class simulation {
       const auto what = parent_.befall(f);
       return what ? did(f, *what, harm::none) : void();
     }
+    if (slack_.takes(f.kind)) return blame_.touched_all(), did(f, slack_.befall(f), harm::none);
+    if (is_of_heads(f.kind)) return;
+    if (is_of_drives(f.kind)) return ail_drive(f);
     if (slowness_.takes(f.kind)) {
       const int n = victim(f);
       if (f.kind != fault_kind::slow_all) told_of_idle(f, n);
@@ -363,8 +371,7 @@ class simulation {
         launch_report_.head_lost = true;
         blame_.touched_all();
         did(f, "", harm::fatal);
-        crash(0, false);
-        return;
+        return crash(0, false);
       case fault_kind::partition:
         return partition(f);
       case fault_kind::loss:
@@ -388,13 +395,6 @@ class simulation {
         if (!room_.folders) return;
         did(f, "", harm::none);
         return room_.folders->disturb(f.random);
-      case fault_kind::freeze_head:
-      case fault_kind::head_cut:
-        return;  // of several heads
-      case fault_kind::slow_disk:
-      case fault_kind::disk_error:
-      case fault_kind::full_disk:
-        return ail_drive(f);
       case fault_kind::meter_silent:
         return silence(f);
       default:
@@ -669,6 +669,7 @@ class simulation {
   power_watch power_;
   parent_budget parent_;
   slowness slowness_;
+  slack_job slack_;
   fault_record record_;
 };
 

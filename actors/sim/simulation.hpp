@@ -35,7 +35,8 @@
 //
 // Of a job that swaps SIM-25 to SIM-27 (drives.hpp), of one with a power budget SIM-28 and SIM-29
 // (power_watch.hpp), of one with a budget above it SIM-30 to SIM-32 (parent_watch.hpp), SIM-34
-// and SIM-35 (hold_watch.hpp), of one with a monitor SIM-36 to SIM-38 (slowness_watch.hpp).
+// and SIM-35 (hold_watch.hpp), of one with a monitor SIM-36 to SIM-38 (slowness_watch.hpp), of one
+// that takes slack SIM-39 to SIM-44 (slack_watch.hpp).
 //
 // Of a job with several heads (heads.hpp; heads_watch.hpp counts votes a second time):
 //   SIM-17  A voter promises an epoch to one head, and knows of it in its next process. Who acts in
@@ -65,6 +66,7 @@
 #include "actors/sim/environment.hpp"
 #include "actors/sim/fault_record.hpp"
 #include "actors/sim/faults.hpp"
+#include "actors/sim/slack_watch.hpp"
 #include "actors/sim/slowness_watch.hpp"
 #include "actors/sim/world.hpp"
 #include "io/base/result.hpp"
@@ -78,6 +80,13 @@ enum class predictor_is : uint8_t {
   working,
   hung,    ///< with its first message
   killed,  ///< before it
+};
+
+/// What the pacer of a job that takes slack plans by.
+enum class slack_from : uint8_t {
+  beside,    ///< as simulation_options::beside has it
+  profile,   ///< what clocks cost simulated devices
+  measured,  ///< what it measures of them in its first steps
 };
 
 struct simulation_options {
@@ -100,7 +109,7 @@ struct simulation_options {
   int64_t meter_ms = 500;  ///< between two readings of the simulated meters; 0: none
   double budget_w = 0;     ///< power.budget_w; 0: none
   double ramp_w_s = 0;     ///< power.ramp_w_s; 0: none
-  bool slack = false;      ///< power.slack, for a pacer that is `beside`
+  bool slack = false;      ///< power.slack
   double power_parent_w = 0;  ///< of a power budget above the job; 0: none (parent_budget.hpp)
   bool power_pulls = false;   ///< that one pulls its brake by itself (BGT-10)
   bool power_thresholds = false;  ///< it promises more than it has (thresholds, by POLCA's rungs)
@@ -144,6 +153,7 @@ struct simulation_options {
   std::function<void(const any_msg&, int64_t now_ns)> sees;
   int64_t watts_each_ms = 0;  ///< of which simulation_outcome::watts are the means; 0: none
   bool log = false;  ///< tell every fault and notice on stderr
+  slack_from slack_by = slack_from::beside;
 
   /// Within what of its begin a launch ends (SIM-6). Where a brake may come who waits for a rank
   /// waits as at the least pace, twenty times as long (paced_patience.hpp), and so do some faults,
@@ -185,6 +195,8 @@ struct simulation_outcome {
   uint64_t takeovers = 0;  ///< by heads that stood by
   swap_counts swaps;
   slowness_counts slowness;
+  bool takes_slack = false;
+  slack_counts slack;
 };
 
 /// Adds what a launch told of its steps, checkpoints and recoveries.
@@ -209,6 +221,8 @@ simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kin
 double devices_of(const simulation_options& o);
 /// A cluster with a monitor and perhaps a predictor, some machines of which become slow.
 simulation_options fuzzed_watched(uint64_t seed, const std::vector<fault_kind>& kinds);
+/// A cluster whose job takes slack, and what befalls its clocks.
+simulation_options fuzzed_slack(uint64_t seed, const std::vector<fault_kind>& kinds);
 /// A power budget that the slowest steps of all its devices keep, in watts.
 double least_budget_w(const simulation_options& o);
 /// The same of a cluster with a power budget that its slowest steps keep.

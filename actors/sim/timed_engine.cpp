@@ -54,14 +54,20 @@ void timed_engine::connect_groups(group_tables tables, completion done) {
   work(1'000'000, room_->draw.other_w, std::move(done));
 }
 
+void timed_engine::occupy(int64_t ns, double watts, train::pipeline_op kind, uint64_t amount,
+                          std::function<void()> then) {
+  const bool is_of_step = kind != train::pipeline_op::count;
+  later(is_of_step ? busy_for(ns, watts, kind, amount) : busy_for(ns, watts), std::move(then));
+}
+
 void timed_engine::run(const train::op_order& order, completion done) {
   const auto releases = train::facts_of(order.kind).releases;
   if (order.kind == train::pipeline_op::begin) begin_pass(order);
   if (releases != train::op_partner::none) step_ = order.step;
   if (releases == train::op_partner::next)
-    operate(order, clocked(times_.forward_ns), room_->draw.forward_w, std::move(done));
+    operate(order, times_.forward_ns, room_->draw.forward_w, std::move(done));
   if (releases == train::op_partner::previous)
-    operate(order, clocked(times_.backward_ns), room_->draw.backward_w, std::move(done));
+    operate(order, times_.backward_ns, room_->draw.backward_w, std::move(done));
 }
 
 /// A step ends for all ranks at once.
@@ -72,8 +78,8 @@ void timed_engine::update(int64_t step, double lr, outcome_completion done) {
   auto updated = [this, step, done = std::move(done)](const status& met) {
     done(met, met ? outcome(step) : train::step_outcome{});
   };
-  later(busy_for(times_.update_ns, room_->draw.update_w, train::pipeline_op::update, parameters),
-        [this, step, updated = std::move(updated)] { meet_others(step, updated); });
+  occupy(times_.update_ns, room_->draw.update_w, train::pipeline_op::update, parameters,
+         [this, step, updated = std::move(updated)] { meet_others(step, updated); });
 }
 
 void timed_engine::meet_others(int64_t step, std::function<void(const status&)> then) {
@@ -102,7 +108,8 @@ void timed_engine::note_meeting(int64_t came_ns, int64_t replicas_came_ns) {
 void timed_engine::finish_evaluation(outcome_completion done) {
   if (auto broken = failure(); !broken) return done(broken, {});
   if (hangs(done)) return;
-  later(busy_for(0, 0), [this, done = std::move(done)] { done({}, outcome(0)); });
+  occupy(0, 0, train::pipeline_op::count, 0,
+         [this, done = std::move(done)] { done({}, outcome(0)); });
 }
 
 void timed_engine::load(std::string folder, bool, completion done) {

@@ -2,6 +2,7 @@
 // another. They are told as the parts of a step by the clock of the real one (step_parts.hpp): what
 // is waited for the others at the step's end is waited before the update is whole, and beside it,
 // where there are replicas, they gather its weights, which takes until the last of them has come.
+// One whose operations have clocks of their own is in clocked_engine.hpp.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +28,6 @@ class timed_engine : public train::engine {
         node_(node),
         at_(o.at),
         times_(room->times.of(o.at.place().pipeline)),
-        takes_clocks_(o.clocks_operations),
         micro_batch_tokens_(static_cast<uint64_t>(o.shape.micro_batch * o.shape.seq)) {
     head_.job = o.job;
     head_.epoch = o.epoch;
@@ -48,11 +48,7 @@ class timed_engine : public train::engine {
   void build(completion done) override {
     work(room_->times.build_ns, room_->draw.other_w, std::move(done));
   }
-  train::engine_facts facts() const override {
-    train::engine_facts out{parameters, 16'000, {}};
-    out.sets_clocks = out.saves_energy = takes_clocks_;
-    return out;
-  }
+  train::engine_facts facts() const override { return {parameters, 16'000, {}}; }
   uint64_t computed_us() const override { return static_cast<uint64_t>(computed_ns_ / 1000); }
   status attach(const train::batch_source&) override { return {}; }
 
@@ -105,9 +101,7 @@ class timed_engine : public train::engine {
 
   /// How long the device takes from now, drawing so many watts: it does one thing after another.
   int64_t busy_for(int64_t ns, double watts, train::pipeline_op kind = train::pipeline_op::count) {
-    const auto takes = static_cast<int64_t>(static_cast<double>(room_->about(ns)) * state().slow *
-                                            room_->times.slowness_of(node_) *
-                                            room_->paces.times(node_, kind, step_, now()));
+    const auto takes = static_cast<int64_t>(slowed(static_cast<double>(room_->about(ns)), kind));
     const auto begin_ns = std::max(busy_until_ns_, now());
     busy_until_ns_ = begin_ns + takes;
     computed_ns_ += takes;
@@ -130,34 +124,36 @@ class timed_engine : public train::engine {
     clock_.ended(kind, in_ms(end_ns), amount);
   }
 
-  /// At the clock of the next operation of the pass.
-  int64_t clocked(int64_t ns) {
-    if (!clocks_ || clocked_ + 1 >= clocks_->size()) return ns;
-    return static_cast<int64_t>(static_cast<double>(ns) * clocks_->times_of(clocked_++));
+  virtual void begin_pass(const train::op_order&) { clock_.begin_step(in_ms(now())); }
+  /// What begins now, as long as its device and its machine take for it.
+  double slowed(double ns, train::pipeline_op kind) const {
+    return ns * state().slow * room_->times.slowness_of(node_) *
+           room_->paces.times(node_, kind, step_, now());
   }
-  void begin_pass(const train::op_order& order) {
-    clock_.begin_step(in_ms(now()));
-    clocks_ = order.clocks;
-    clocked_ = 0;
-  }
+  /// `then` when the device has done that behind what it does; kind count: of no step.
+  virtual void occupy(int64_t ns, double watts, train::pipeline_op kind, uint64_t amount,
+                      std::function<void()> then);
 
   void work(int64_t ns, double watts, completion done) {
     if (hangs(done)) return;
-    later(busy_for(ns, watts), [done = std::move(done)] { done({}); });
+    occupy(ns, watts, train::pipeline_op::count, 0, [done = std::move(done)] { done({}); });
   }
   void operate(const train::op_order& order, int64_t ns, double watts, completion done) {
     if (auto broken = failure(); !broken) return done(broken);
     if (hangs(done)) return;
-    later(busy_for(order.micro_batches * ns, watts, order.kind, tokens_of(order.micro_batches)),
-          [done = std::move(done)] { done({}); });
+    occupy(order.micro_batches * ns, watts, order.kind, tokens_of(order.micro_batches),
+           [done = std::move(done)] { done({}); });
   }
 
+  /// What came of the clocks of its operations.
+  virtual void put_clocks(train::step_outcome&) {}
   /// With the parts since the last one.
   train::step_outcome outcome(int64_t step) {
     train::step_outcome o;
     o.loss_sum = at_.last() ? 1000.0 / static_cast<double>(step + 100) : 0;
     o.grad_norm = 1;
     o.parts = clock_.take();
+    put_clocks(o);
     return o;
   }
 
@@ -172,9 +168,6 @@ class timed_engine : public train::engine {
   int node_;
   grid_rank at_;
   stage_timing times_;
-  bool takes_clocks_;
-  gpu::controls::clock_table_ptr clocks_;  ///< of the pass; each is there with its operation
-  size_t clocked_ = 0;                     ///< operations that have had theirs
   uint64_t micro_batch_tokens_;
   io::checkpoint::manifest_head head_;  ///< of what it saves
   std::shared_ptr<int> alive_ = std::make_shared<int>();

@@ -411,3 +411,28 @@ TEST_CASE("named faults: whom the job does not have is an error before it begins
     CHECK(code_of(job, bad) == errc::usage);
   }
 }
+
+TEST_CASE("persons job: one that takes slack does so by its simulated devices, or says why not") {
+  const std::vector<std::string> slack{"power.slack=plan", "power.blocking_w=84",
+                                       "power.control=[\"nvml_clocks\"]"};
+  const auto with = [&](const std::string& more) {
+    auto sets = slack;
+    if (!more.empty()) sets.push_back(more);
+    return file_job(sets);
+  };
+  const auto is_left_out = [](const file_job& job) {
+    const auto left = not_simulated(job.loaded);
+    return std::any_of(left.begin(), left.end(), [](const left_out& l) {
+      return std::find(l.keys.begin(), l.keys.end(), "power.slack") != l.keys.end();
+    });
+  };
+  CHECK(!file_job().options().slack);
+  const auto measures = with("");
+  CHECK(measures.options().slack);
+  CHECK(measures.options().slack_by == slack_from::measured);
+  CHECK(!is_left_out(measures));
+  CHECK(with("power.profile=clocks.csv").options().slack_by == slack_from::profile);
+  const auto large = with("train.batch=2048");
+  CHECK(!large.options().slack);
+  CHECK(is_left_out(large));
+}

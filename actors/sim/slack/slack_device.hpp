@@ -1,5 +1,5 @@
 // A device of a simulated pipeline: one operation at a time, at a clock that follows what was asked
-// for some time later.
+// for some time later, or does not.
 //
 // It keeps no time: who drives it tells it when something happens, and asks what comes next.
 #pragma once
@@ -19,6 +19,10 @@ class slack_device {
   explicit slack_device(int mhz) : mhz_(mhz), newest_mhz_(mhz) {}
 
   int mhz() const noexcept { return mhz_; }
+  /// What it has at least: while a clock is being set nobody knows which of both it is.
+  int least_mhz() const noexcept { return setting_mhz_ ? std::min(mhz_, *setting_mhz_) : mhz_; }
+  /// While it works.
+  double watts() const { return row().energy_j / row().time_s; }
   bool works() const noexcept { return rows_ != nullptr; }
   double busy_s() const noexcept { return busy_s_; }
   double energy_j() const noexcept { return energy_j_; }
@@ -48,6 +52,15 @@ class slack_device {
     newest_mhz_ = mhz;
     return begin_setting();
   }
+  /// From its next operation on it runs at that clock, whatever it is set to and says; 0: no more.
+  void lies(int mhz) { lies_mhz_ = mhz; }
+  /// It has that clock at once, and what is being set does not come.
+  void let_go(double now_s, int mhz) {
+    if (works()) account(now_s);
+    mhz_ = newest_mhz_ = mhz;
+    setting_mhz_.reset();
+    ++version_;
+  }
   /// What was begun is through. Whether setting begins again: something else is wanted by now.
   bool set(double now_s) {
     if (works()) account(now_s);
@@ -64,7 +77,9 @@ class slack_device {
     setting_mhz_ = newest_mhz_;
     return true;
   }
-  const power::clock_row& row() const { return (*rows_)[power::row_not_below(*rows_, mhz_)]; }
+  const power::clock_row& row() const {
+    return (*rows_)[power::row_not_below(*rows_, lies_mhz_ > 0 ? lies_mhz_ : mhz_)];
+  }
   double lasts_s() const { return row().time_s * times_; }
   void account(double now_s) {
     const double s = now_s - since_s_;
@@ -76,6 +91,7 @@ class slack_device {
 
   int mhz_, newest_mhz_;
   std::optional<int> setting_mhz_;
+  int lies_mhz_ = 0;
   const std::vector<power::clock_row>* rows_ = nullptr;
   double times_ = 1, left_ = 0, since_s_ = 0;
   double busy_s_ = 0, energy_j_ = 0;
