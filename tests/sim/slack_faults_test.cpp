@@ -13,6 +13,7 @@
 
 #include "actors/sim/clocked_engine.hpp"
 #include "actors/sim/device_clocks.hpp"
+#include "actors/sim/fuzz.hpp"
 #include "actors/sim/named_faults.hpp"
 #include "actors/sim/simulation.hpp"
 #include "actors/sim/slack_watch.hpp"
@@ -342,4 +343,19 @@ TEST_CASE("SIM-44: whoever is suspected where only clocks came down is seen") {
   watched_slack ails;
   ails.watch.ails();
   CHECK(!ails.watch.see(incident, 0, ails.now_ns));
+}
+
+TEST_CASE("fuzz: jobs that take slack come to their end, whatever befalls them") {
+  const fuzz_options o{.first = 1, .seeds = 12, .kinds = all_slack_faults(), .slack = true};
+  uint64_t planned = 0, trials = 0;
+  for (uint64_t seed = o.first; seed <= o.seeds; ++seed) {
+    CAPTURE(seed);
+    const auto done = simulate(options_of(o, seed));
+    REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
+    CHECK_MESSAGE(!done->violation, done->violation.value_or(""));
+    planned += done->slack.planned;
+    trials += done->slack.trials;
+  }
+  CHECK(planned > 0);
+  CHECK(trials > 0);
 }
