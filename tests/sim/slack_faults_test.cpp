@@ -253,7 +253,7 @@ TEST_CASE("faults: clocks come late or lie in a job that takes slack, and one wi
 }
 
 TEST_CASE("SIM-43: whoever dies while a simulated job tries clocks, no rank keeps one for good") {
-  for (const auto* path : {"worker/2"}) {
+  for (const auto* path : {"worker/2", "pacer"}) {
     CAPTURE(path);
     auto o = slack_cluster(120, slack_from::measured);
     o.recovers = true;
