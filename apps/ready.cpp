@@ -234,6 +234,7 @@ void compare_with_checkpoint(readiness& r, const train::machine& machine, train:
     return checkpoint::parse_state(text);
   }();
   if (!saved) return found.refuse("checkpoint.resume", saved.error().within(file.string()));
+  const auto listed = r.plan->job.parallel.nodes;
   auto resumed = train::resume_policy(r.plan->job, *saved);
   found.add(std::move(resumed.found));
   r.plan->job = std::move(resumed.job);
@@ -241,6 +242,10 @@ void compare_with_checkpoint(readiness& r, const train::machine& machine, train:
   r.resume->state = {saved->step, saved->tokens, saved->loss, "", std::move(resumed.set)};
   r.resume->state.validation_loss = validated;
   keep_stages(*r.plan, saved->step, machine, found);
+  if (const auto& kept = r.plan->job.parallel.nodes; kept != listed)
+    found.remarks.push_back(
+        fmt::format("nodes keep the order that they had in step {}: parallel.nodes = \"{}\"",
+                    saved->step, kept));
 }
 
 /// Other text under the same names is trained on from where the old one was left.

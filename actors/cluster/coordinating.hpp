@@ -49,8 +49,9 @@ bool may_assign(const coordinator_state& st);
 void assign_ranks(coordinator_pointer self);
 /// Whether a node has a place of the plan; false for a name that is not known.
 bool has_place(const coordinator_state& st, std::string_view name);
-/// The stages have these layers from now on (CRD-22); false: they are none, and it has given up.
-bool use_layers(coordinator_pointer self, const std::string& layers);
+/// The stages have these layers from now on (CRD-22), and, unless it is empty, the nodes that order
+/// in the job (CRD-24); false: they are none, and it has given up.
+bool use_layers(coordinator_pointer self, const std::string& layers, const std::string& order = {});
 /// Nodes that live and have no place.
 std::vector<spare_node> spares_of(const coordinator_state& st);
 /// The same, if the places were these.
@@ -82,6 +83,9 @@ void recall_replicas(coordinator_pointer self, int64_t replicas);
 
 /// Tells the journal of places and evictions, where they have changed (CRD-15).
 void remember(coordinator_pointer self);
+/// Of the nodes: who joined a head before by another name is known by it; where they are the same,
+/// they have the order of this job.
+std::vector<std::string> names_by_index(const coordinator_state& st);
 /// What the head before kept.
 void recall(coordinator_pointer self, const fbs::ClusterMemoryT& memory);
 

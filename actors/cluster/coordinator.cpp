@@ -631,11 +631,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
   st.storage = storage;
   const auto& job = st.record.plan.job;
   self->set_timeouts(call_timeouts(job));
-  std::vector<std::string> names;
-  for (const auto& n : job.cluster.node) names.push_back(n.name);
-  const auto& before = st.record.cluster;
-  if (before && before->nodes.size() == names.size()) names = before->nodes;
-  st.membership.emplace(names, own_schema_hash(), own_version(), st.record.epoch,
+  st.membership.emplace(names_by_index(st), own_schema_hash(), own_version(), st.record.epoch,
                         job.cluster.launch == config::launch_mode::external &&
                             job.cluster.heads.empty());  // voters are known by name
   st.first_epoch = st.record.epoch;

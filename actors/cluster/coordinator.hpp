@@ -78,6 +78,11 @@
 //     are and, where they were, what they were probed to do, of `profiled_places` of them at most.
 //     Nothing is waited for: what a node says of its machine comes with its first word, or with
 //     that it has its ranks.
+//   CRD-24  Where the split is measured, nodes may change places (MSL-4), if each place has the
+//     node that it is planned with, and nobody says which order they have (parallel.nodes). Then
+//     they end the ranks that they have, in the same epoch and before the run was told of any, and
+//     get those of their new places; the order is told with the layers, and stays with them. Of a
+//     node that is lost meanwhile the run is told as of any: it begins anew with the order.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once

@@ -1,6 +1,10 @@
 // What the next head must know of the cluster: places and evictions, by way of the journal.
+#include <algorithm>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/base/ask.hpp"
 #include "actors/base/context.hpp"
@@ -27,6 +31,7 @@ fbs::ClusterMemoryT memory_of(const coordinator_state& st) {
   }
   out.replicas = static_cast<uint32_t>(st.replicas);
   out.layers = st.layers;
+  if (!st.layers.empty()) out.order = st.whole.job.parallel.nodes;
   out.launch = st.record.whole_launch();
   for (const auto& name : st.evictions.all()) {
     auto& e = *out.evicted.emplace_back(std::make_unique<fbs::EvictedNodeT>());
@@ -55,6 +60,15 @@ void remember(coordinator_pointer self) {
       });
 }
 
+std::vector<std::string> names_by_index(const coordinator_state& st) {
+  std::vector<std::string> names;
+  for (const auto& n : st.record.plan.job.cluster.node) names.push_back(n.name);
+  const auto& before = st.record.cluster;
+  if (!before || before->nodes.size() != names.size()) return names;
+  const bool same = std::is_permutation(names.begin(), names.end(), before->nodes.begin());
+  return same ? names : before->nodes;
+}
+
 void recall(coordinator_pointer self, const fbs::ClusterMemoryT& memory) {
   auto& st = self->state;
   const auto nodes = st.record.plan.job.cluster.node.size();
@@ -63,13 +77,17 @@ void recall(coordinator_pointer self, const fbs::ClusterMemoryT& memory) {
   std::vector<place_needs> needs;
   for (const auto& p : memory.places) {
     if (p->node >= nodes) return;  // of another configuration
-    at.push_back(p->node);
+    const auto named = p->node < memory.nodes.size()
+                           ? st.membership->index_of(memory.nodes[p->node])
+                           : std::nullopt;
+    at.push_back(named.value_or(p->node));  // listed in another order now (RSM-6)
     needs.push_back({p->workers, p->threads, p->cores, p->gpus, p->cpu_model, p->memory_bytes});
   }
   if (at.size() != st.places.size()) return;
   st.places = places_policy(std::move(at), std::move(needs));
   recall_replicas(self, memory.replicas);
-  if (!memory.layers.empty() && train::is_split_open(st.whole.job)) use_layers(self, memory.layers);
+  if (!memory.layers.empty() && train::is_split_open(st.whole.job))
+    use_layers(self, memory.layers, memory.order);
 }
 
 }  // namespace troupe::cluster::coordinating

@@ -1,6 +1,11 @@
 // Which node is in which place, and the ranks that it is given.
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -184,6 +189,7 @@ void begin_run(coordinator_pointer self) {
     r.shared_devices = st.devices.shared;
     r.replicas = static_cast<uint32_t>(st.replicas);
     r.layers = st.layers;
+    if (!st.layers.empty()) r.order = st.whole.job.parallel.nodes;
     for (uint32_t place = 0; place < st.places.size(); ++place) {
       const auto& who = member_at(st, place);
       r.nodes.push_back(std::make_unique<fbs::ReadyNodeT>());
@@ -245,6 +251,47 @@ void note_memory_of_settled_layers(coordinator_pointer self) {
   remember(self);  // CRD-15
 }
 
+/// CRD-24. Whether each place has the node that it is planned with, by a name that a run that goes
+/// on finds again.
+bool may_change_places(const coordinator_state& st) {
+  const auto& job = st.whole.job;
+  if (!job.parallel.nodes.empty() || st.replicas != job.parallel.data) return false;
+  for (uint32_t place = 0; place < st.places.size(); ++place)
+    if (st.places.node_of(place) != place ||
+        st.membership->names()[place] != job.cluster.node[place].name)
+      return false;
+  return true;
+}
+
+/// Asks the nodes to end the ranks that they have, and calls `then` once all have answered.
+void end_ranks_of_nodes(coordinator_pointer self, std::function<void()> then);
+
+/// CRD-24.
+void change_places(coordinator_pointer self, const std::vector<size_t>& from,
+                   const std::vector<train::node_pace>& paces) {
+  auto& st = self->state;
+  st.places.move(from);
+  fix_places(st);
+  std::vector<train::node_pace> moved;
+  for (const auto place : from) moved.push_back(paces[place]);
+  note_memory_of_places(st, moved);
+  remember(self);  // CRD-15
+  end_ranks_of_nodes(self, [self, epoch = self->epoch()] {
+    auto& now = self->state;
+    if (epoch != self->epoch() || now.ended || !lost_places(now).empty()) return;
+    now.assigned = 0;
+    now.stages.clear();
+    assign_ranks(self);
+  });
+}
+
+/// The nodes of the places once they have changed, "b,a"; empty: they stay.
+std::string order_text(const coordinator_state& st, const std::vector<size_t>& from) {
+  std::vector<std::string_view> names;
+  for (const auto place : from) names.emplace_back(st.membership->names()[place]);
+  return std::is_sorted(from.begin(), from.end()) ? "" : fmt::format("{}", fmt::join(names, ","));
+}
+
 /// CRD-22.
 void settle_split(coordinator_pointer self, const std::vector<train::node_pace>& paces,
                   const std::string& unknown) {
@@ -252,16 +299,27 @@ void settle_split(coordinator_pointer self, const std::vector<train::node_pace>&
   if (!lost_places(st).empty()) return;  // the run is told, and decides
   auto layers = train::stage_layers_text(st.whole);
   auto why = unknown;
+  std::vector<size_t> from;
+  std::string order;
   if (why.empty()) {
-    if (const auto split = train::measured_split(st.record.plan, paces)) {
+    const auto may =
+        may_change_places(st) ? train::node_order::may_change : train::node_order::stays;
+    if (const auto split = train::measured_split(st.record.plan, paces, may)) {
       layers = fmt::format("{}", fmt::join(split->layers, ","));
+      from = split->nodes;
+      order = order_text(st, from);
       tell_layers(self, layers, "as measured: " + split->reason, fbs::NoticeLevel::info);
     } else {
       why = split.error().message;
     }
   }
   if (!why.empty()) tell_layers(self, layers, "as planned: " + why, fbs::NoticeLevel::warning);
-  if (!use_layers(self, layers)) return;
+  if (!order.empty())
+    say(self, fmt::format("the nodes are in the order {} from now on: each takes the ranks of its "
+                          "place",
+                          order));
+  if (!use_layers(self, layers, order)) return;
+  if (!order.empty()) return change_places(self, from, paces);
   if (why.empty()) note_memory_of_places(st, paces);
   remember(self);  // CRD-15
   begin_run(self);
@@ -399,6 +457,12 @@ void evict_if_unreliable(coordinator_pointer self, const std::string& name) {
 
 /// Ends what the nodes that live run of the epoch before.
 void suspend(coordinator_pointer self) {
+  end_ranks_of_nodes(self, [self] { tick(self); });
+}
+
+namespace {
+
+void end_ranks_of_nodes(coordinator_pointer self, std::function<void()> then) {
   auto& st = self->state;
   std::vector<uint32_t> who;
   std::vector<node_actor> nodes;
@@ -425,8 +489,10 @@ void suspend(coordinator_pointer self) {
                     {"did not end its ranks: " + answer.error().message,
                      answer.error().is(device_lost) ? "lost_device" : "frozen_process"});
       },
-      [self] { tick(self); });
+      std::move(then));
 }
+
+}  // namespace
 
 bool may_assign(const coordinator_state& st) {
   if (st.assigning || st.ended || st.to_suspend || !is_elected(st)) return false;
@@ -519,9 +585,9 @@ std::string missing_from_places(const coordinator_state& st) {
   return fmt::format("{}", fmt::join(out, ", "));
 }
 
-bool use_layers(coordinator_pointer self, const std::string& layers) {
+bool use_layers(coordinator_pointer self, const std::string& layers, const std::string& order) {
   auto& st = self->state;
-  if (const auto settled = train::settle_layers(st.whole, layers); !settled) {
+  if (const auto settled = train::settle_layers(st.whole, layers, order); !settled) {
     give_up(self, settled.error());
     return false;
   }

@@ -5,9 +5,10 @@
 //   NOD-1  A node whose coordinator is lost (link broken, or no answer to heartbeats within the
 //     dead time) ends itself: no orphan computes. Where the link broke and the job recovers, it
 //     waits first (NOD-7).
-//   NOD-2  A node never takes ranks twice in one epoch. It leaves an epoch by Suspend, which is
+//   NOD-2  A node takes no ranks while it has some. It leaves an epoch by Suspend, which is
 //     answered when none of the actors of its ranks is left, nor a thread of theirs; its process,
-//     its devices and its companions stay.
+//     its devices and its companions stay. Suspend in the epoch itself (CRD-24) is the same: others
+//     are given to it then.
 //   NOD-3  However the actor ends, what it spawned ends with it, and `ended` is told once.
 //   NOD-4  A process that has lost a device for good does not go into another epoch: it ends, and
 //     another one takes its place.

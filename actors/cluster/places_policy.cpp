@@ -2,6 +2,7 @@
 #include "actors/cluster/places_policy.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -51,6 +52,14 @@ void places_policy::fix(uint32_t place, place_needs needs) {
   if (fixed_) return;
   needs_.at(place) = std::move(needs);
   fixed_ = place + 1 == nodes_.size();
+}
+
+void places_policy::move(const std::vector<size_t>& from) {
+  assert(from.size() == used_);
+  const auto before = nodes_;
+  for (size_t place = 0; place < used_; ++place) nodes_[place] = before.at(from[place]);
+  needs_.assign(nodes_.size(), {});
+  fixed_ = false;
 }
 
 std::optional<spare_node> places_policy::candidate(uint32_t place,

@@ -4,7 +4,8 @@
 // Pure: it is handed which nodes live and what they have, and answers with who stands in for whom.
 //
 // Invariants
-//   PLA-1  A place has one node, a node at most one place. A place whose node lives keeps it.
+//   PLA-1  A place has one node, a node at most one place. A place whose node lives keeps it, but
+//     for PLA-7.
 //   PLA-2  What a place asks for (threads, devices) is fixed with its first ranks, whoever is in it
 //     later: the losses are the same to the bit.
 //   PLA-3  In the place of a lost node comes the first, in the order in which they are handed, of
@@ -15,6 +16,8 @@
 //     has two places, used or not, and what a place asks for stays while it is not used.
 //   PLA-6  Where it is known what memory the ranks of a place take, no node comes into it that has
 //     less for them; what a spare takes, the other spares of its host lack.
+//   PLA-7  Before its ranks have computed anything nodes may change places among each other: what
+//     each place asks for is fixed anew then.
 #pragma once
 
 #include <algorithm>
@@ -87,6 +90,9 @@ class places_policy {
   /// PLA-2: what the ranks of a place were given. Later calls change nothing.
   void fix(uint32_t place, place_needs needs);
   bool is_fixed() const noexcept { return fixed_; }
+  /// PLA-7: into each place that is used comes the node of the place `from` says, each of these
+  /// once. They are to be fixed anew.
+  void move(const std::vector<size_t>& from);
   /// PLA-6: its layers are settled.
   void takes_memory(uint32_t place, uint64_t bytes) { needs_.at(place).memory_bytes = bytes; }
   const place_needs& needs_of(uint32_t place) const { return needs_.at(place); }

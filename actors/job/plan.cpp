@@ -188,8 +188,10 @@ bool is_split_open(const config::job& job) {
   return p.placement == config::stage_placement::measured && p.pipeline > 1 && p.layers.empty();
 }
 
-status settle_layers(job_plan& plan, const std::string& layers) {
+status settle_layers(job_plan& plan, const std::string& layers, const std::string& nodes) {
   auto settled = plan;
+  if (!nodes.empty()) settled.job.parallel.nodes = nodes;
+  if (!settled.job.order_nodes()) return node_order_unfit(settled.job.parallel.nodes);
   settled.job.parallel.layers = layers;
   settled.job.parallel.placement = config::stage_placement::even;
   TROUPE_CHECK(place_stages(settled));

@@ -74,9 +74,16 @@ bool is_split_open(const config::job& job);
 /// where nodes measure them later.
 config::job recorded_job(const job_plan& plan);
 
-/// The same plan with these layers, "8,4", by which its split is settled. Errors: as of
-/// place_stages; the plan stays as it was.
-status settle_layers(job_plan& plan, const std::string& layers);
+/// parallel.nodes that are no order of a plan's nodes.
+inline constexpr error_kind<std::string_view> node_order_unfit{
+    "node_order_unfit", errc::bad_config,
+    "invalid parallel.nodes \"{}\", expected nodes that are no spares, each once",
+    "leave it out: nodes are in the order of [[cluster.node]] then"};
+
+/// The same plan with these layers, "8,4", by which its split is settled, and, unless it is empty,
+/// with its nodes in that order, "b,a". Errors: node_order_unfit, and as of place_stages; the plan
+/// stays as it was.
+status settle_layers(job_plan& plan, const std::string& layers, const std::string& nodes = {});
 
 /// Reads what the job names (model folder, tokenizer) and plans it. Fails with bad_config or
 /// bad_data.

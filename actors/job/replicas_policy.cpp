@@ -2,6 +2,11 @@
 #include "actors/job/replicas_policy.hpp"
 
 #include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace troupe::train {
 
@@ -32,6 +37,11 @@ result<job_plan> with_replicas(const job_plan& whole, int64_t replicas) {
   cluster.node.resize(places_for(whole.job, replicas));
   cluster.nodes = std::ssize(cluster.node);
   cluster.spares = 0;
+  if (!job.parallel.nodes.empty()) {  // names nodes that there are no more
+    std::vector<std::string_view> names;
+    for (const auto& n : cluster.node) names.emplace_back(n.name);
+    job.parallel.nodes = fmt::format("{}", fmt::join(names, ","));
+  }
   if (!cluster.node.empty()) cluster.node.back().workers -= job.workers() - job.grid().ranks();
   plan.micro_batches = job.micro_batches();
   // GPUs are handed out in turn, so that fewer ranks share each.

@@ -59,6 +59,7 @@ struct timing {
   /// How many times as long all that takes the machine of each node; empty: machines are alike.
   std::vector<double> slowness;
   bool is_measured = true;  ///< that, before the first step (parallel.placement)
+  bool may_change_places = false;  ///< nodes may, by it; else they keep their order
 
   stage_timing of(int64_t stage) const {
     if (stages.empty()) return {forward_ns, backward_ns, update_ns, save_ns};

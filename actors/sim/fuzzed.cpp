@@ -224,6 +224,8 @@ result<config::job> simulated_job(const simulation_options& o) {
   if (!o.times.slowness.empty() && o.times.is_measured) {
     constexpr int64_t layers_of_a_stage = 4;
     job.parallel.placement = config::stage_placement::measured;
+    for (int n = 0; n < o.nodes && !o.times.may_change_places; ++n)
+      job.parallel.nodes += fmt::format("{}node{}", n == 0 ? "" : ",", n);
     job.model.layers *= layers_of_a_stage;
   }
   job.model.heads = 1;

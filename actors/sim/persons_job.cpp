@@ -272,6 +272,7 @@ void be_of_person(config::job& simulated, const config::job& person) {
     c.node[i].workers = person.cluster.node[i].workers;
   }
   simulated.parallel = person.parallel;
+  simulated.parallel.nodes.clear();   // they are listed in that order
   simulated.parallel.layers.clear();  // of another model: how long its stages take is planned
   simulated.parallel.placement = config::stage_placement::even;
   simulated.train.batch = person.train.batch / person.train.micro_batch;

@@ -90,6 +90,7 @@ struct admitted {
   std::vector<std::string> nodes = {};  ///< their names, by place
   uint32_t replicas = 0;                ///< 0: as many as the job has
   std::string layers = {};  ///< of each stage, as nodes have measured them; empty: as planned
+  std::string order = {};   ///< of the nodes, as settled with them; empty: as configured
 };
 /// They have not, and will not.
 struct not_admitted {

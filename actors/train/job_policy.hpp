@@ -63,8 +63,8 @@
 //   JOB-19  Who gives ranks out says for how many replicas (replicas_policy.hpp). Where they are
 //     others than before, the job goes on from the disk: copies in memory are of the ranks that
 //     were. For more replicas it leaves its steps only once they are saved. Where nodes have
-//     measured the layers of the stages (parallel.placement), it says those, too: they are the
-//     job's from then on, in its checkpoints as well.
+//     measured the layers of the stages (parallel.placement), it says those, too, and in which
+//     order nodes have ranks: they are the job's from then on, in its checkpoints as well.
 //   JOB-21  Where it validates at all, so it does the state of its last step: in that step, or
 //     after a stop while the last checkpoint is written, and reports that step again; its commit
 //     does not wait: where the loss comes behind it, it is written into the checkpoint then, before

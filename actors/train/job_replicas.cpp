@@ -21,8 +21,8 @@ result<job_plan> job_policy::plan_with(uint32_t replicas) const {
 /// JOB-19. Settings stay as they are, and copies in memory where there are as many replicas: layers
 /// that a next head is told are those that its copies were made with (JOB-14).
 void job_policy::lay_out(const heard::admitted& there) {
-  const bool cut =
-      is_split_open(whole_.job) && !there.layers.empty() && settle_layers(whole_, there.layers);
+  const bool cut = is_split_open(whole_.job) && !there.layers.empty() &&
+                   settle_layers(whole_, there.layers, there.order);
   auto plan = plan_with(there.replicas);
   if (!plan) return;
   const bool others = plan->job.parallel.data != plan_.job.parallel.data;
@@ -31,9 +31,10 @@ void job_policy::lay_out(const heard::admitted& there) {
   plan->job = {};
   plan_ = std::move(*plan);
   use_settings();
-  if (!others) return;
+  // Who keeps whose copies goes by the hosts of their nodes, which may have changed places.
   copies_ = copies_policy(plan_.job.checkpoint.memory.every, keepers_of(plan_.job));
-  copies_believed_ = {};
+  if (others) copies_believed_ = {};
+  copies_.believe(copies_believed_);
 }
 
 std::string job_policy::replicas_text() const {

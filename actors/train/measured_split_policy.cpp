@@ -18,8 +18,9 @@ namespace troupe::train {
 
 namespace {
 
-/// What measurements of equal nodes vary by, and by how much another split must be quicker.
-constexpr double counts_alike = 1.03, worth_it = 0.98;
+/// What measurements of equal nodes vary by, and by how much another split must be quicker, or one
+/// for which nodes change places: what equal ones vary by must not make them.
+constexpr double counts_alike = 1.03, worth_it = 0.98, worth_moving = 0.95;
 
 uint64_t bytes_less(uint64_t from, uint64_t what) {
   return from > what ? from - what : 0;
@@ -74,22 +75,23 @@ std::vector<node_pace> paces_by_stage(const job_plan& plan, const std::vector<no
   return out;
 }
 
-/// The slowest first: who is hardly quicker than another one is of its kind.
-void add_kinds(split_question& q, const job_plan& plan, const std::vector<node_pace>& stages) {
-  std::vector<size_t> order(stages.size());
+/// The slowest first: who is hardly quicker than another one is of its kind. `nodes`: those of the
+/// first stage first.
+void add_kinds(split_question& q, const job_plan& plan, const std::vector<node_pace>& nodes) {
+  std::vector<size_t> order(nodes.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t s) { return stages[s].flops_s; });
+  std::ranges::stable_sort(order, {}, [&](size_t s) { return nodes[s].flops_s; });
   std::vector<node_pace> kinds;
-  q.nodes.resize(stages.size());
+  q.nodes.resize(nodes.size());
   for (const auto s : order) {
-    const auto& pace = stages[s];
+    const auto& pace = nodes[s];
     const auto it = std::find_if(kinds.begin(), kinds.end(), [&](const node_pace& k) {
       return k.memory_bytes == pace.memory_bytes && pace.flops_s <= counts_alike * k.flops_s;
     });
     q.nodes[s] = static_cast<size_t>(it - kinds.begin());
     if (it != kinds.end()) continue;
     kinds.push_back(pace);
-    q.kinds.push_back(kind_of_node(plan, fmt::format("as stage {}", s), pace.flops_s));
+    q.kinds.push_back(kind_of_node(plan, fmt::format("as node {}", s), pace.flops_s));
     q.kinds.back().memory_bytes = pace.memory_bytes;
   }
 }
@@ -118,6 +120,116 @@ void add_bytes(split_question& q, const job_plan& plan) {
       kind.memory_bytes = std::max<uint64_t>(1, bytes_less(kind.memory_bytes, common));
 }
 
+/// What both questions share.
+split_question question_of(const job_plan& plan, const std::vector<node_pace>& nodes) {
+  split_question q;
+  add_kinds(q, plan, nodes);
+  add_bytes(q, plan);
+  for (const auto& s : plan_stages(plan)) q.layers_now.push_back(s.layers.last - s.layers.first);
+  return q;
+}
+
+/// A stage's bytes once it has the layers of a split.
+result<std::vector<uint64_t>> bytes_after(const job_plan& plan, const stage_split& split) {
+  auto settled = plan;
+  TROUPE_CHECK(settle_layers(settled, fmt::format("{}", fmt::join(split.layers, ","))));
+  return bytes_by_stage(settled);
+}
+
+result<stage_split> split_with_nodes_staying(const job_plan& plan,
+                                             const std::vector<node_pace>& places) {
+  const auto stages = paces_by_stage(plan, places);
+  auto q = question_of(plan, stages);
+  q.nodes_stay = true;
+  TROUPE_TRY(split, best_split(q));
+  split.nodes.resize(places.size());
+  std::iota(split.nodes.begin(), split.nodes.end(), size_t{0});
+  if (split.now_s > 0 && split.slowest_s > worth_it * split.now_s) {  // MSL-2
+    split.layers = q.layers_now;
+    split.slowest_s = split.now_s;
+    split.reason = fmt::format(
+        "no other split has a slowest stage that is 2 % quicker than {:.3g} "
+        "ms a micro-batch",
+        1e3 * split.now_s);
+    return split;
+  }
+  TROUPE_TRY(bytes, bytes_after(plan, split));
+  for (size_t s = 0; s < bytes.size(); ++s)  // MSL-1
+    if (stages[s].memory_bytes > 0 && bytes[s] > stages[s].memory_bytes)
+      return no_split_fits(q.layer_bytes.size(), bytes.size());
+  return split;
+}
+
+/// The stage of each place; empty where one has ranks of several, or more ranks than another.
+std::vector<size_t> stages_of_places(const job_plan& plan, size_t places) {
+  std::vector<size_t> stage(places), ranks(places);
+  for (const auto& r : plan.ranks) {
+    const auto place = static_cast<size_t>(r.node);
+    const auto its = static_cast<size_t>(r.at.place().pipeline);
+    if (ranks.at(place)++ > 0 && stage[place] != its) return {};
+    stage[place] = its;
+  }
+  const bool alike = std::ranges::all_of(ranks, [&](size_t n) { return n == ranks.front(); });
+  return alike ? stage : std::vector<size_t>();
+}
+
+/// What each worker of a place has, where its host's workers share alike. Memory that holds
+/// whatever stage is as good as any: machines that differ by pages are of one kind.
+std::vector<node_pace> paces_of_workers(const job_plan& plan,
+                                        const std::vector<node_pace>& places) {
+  const auto most_layers = plan.model.layers - plan.job.parallel.pipeline + 1;
+  const auto largest = std::ranges::max(bytes_with_layers(plan, most_layers));
+  std::map<std::string, uint64_t> workers;
+  for (const auto& r : plan.ranks) ++workers[host_of(r, places)];
+  auto out = places;
+  for (const auto& r : plan.ranks) {
+    const auto node = static_cast<size_t>(r.node);
+    const auto all = places[node].memory_bytes;
+    if (all == 0) continue;
+    const auto share = std::max<uint64_t>(1, all / workers.at(host_of(r, places)));
+    out[node].memory_bytes = share >= largest ? 0 : share;
+  }
+  return out;
+}
+
+/// Those of each stage, with who was there already in its own place (MSL-4). `nodes`: those of the
+/// first stage first, as many for each.
+std::vector<size_t> keeping_places(const std::vector<size_t>& nodes,
+                                   const std::vector<size_t>& stage_of, size_t stages) {
+  const size_t each = nodes.size() / stages;
+  std::vector<size_t> out(nodes.size());
+  for (size_t stage = 0; stage < stages; ++stage) {
+    std::vector<size_t> come, free;
+    for (size_t place = stage * each; place < (stage + 1) * each; ++place) {
+      if (stage_of[nodes[place]] == stage)
+        out[nodes[place]] = nodes[place];
+      else
+        come.push_back(nodes[place]);
+      const auto end = nodes.begin() + static_cast<std::ptrdiff_t>((stage + 1) * each);
+      if (std::find(end - static_cast<std::ptrdiff_t>(each), end, place) == end)
+        free.push_back(place);
+    }
+    for (size_t i = 0; i < come.size(); ++i) out[free[i]] = come[i];
+  }
+  return out;
+}
+
+/// Of places whose ranks are each of one stage.
+result<stage_split> split_with_nodes_moved(const job_plan& plan,
+                                           const std::vector<node_pace>& places,
+                                           const std::vector<size_t>& stage_of) {
+  const auto nodes = paces_of_workers(plan, places);
+  const auto q = question_of(plan, nodes);
+  TROUPE_TRY(split, best_split(q));
+  TROUPE_TRY(bytes, bytes_after(plan, split));
+  split.nodes = keeping_places(split.nodes, stage_of, bytes.size());
+  for (size_t place = 0; place < split.nodes.size(); ++place)  // MSL-1
+    if (const auto there = nodes[split.nodes[place]].memory_bytes;
+        there > 0 && bytes[stage_of[place]] > there)
+      return no_split_fits(q.layer_bytes.size(), bytes.size());
+  return split;
+}
+
 }  // namespace
 
 node_kind kind_of_node(const job_plan& plan, std::string name, double flops_s) {
@@ -131,29 +243,19 @@ node_kind kind_of_node(const job_plan& plan, std::string name, double flops_s) {
           head / flops_s, 0};
 }
 
-result<stage_split> measured_split(const job_plan& plan, const std::vector<node_pace>& places) {
-  const auto stages = paces_by_stage(plan, places);
-  split_question q;
-  q.nodes_stay = true;
-  add_kinds(q, plan, stages);
-  add_bytes(q, plan);
-  for (const auto& s : plan_stages(plan)) q.layers_now.push_back(s.layers.last - s.layers.first);
-  TROUPE_TRY(split, best_split(q));
-  if (split.now_s > 0 && split.slowest_s > worth_it * split.now_s) {  // MSL-2
-    split.layers = q.layers_now;
-    split.reason = fmt::format(
-        "no other split has a slowest stage that is 2 % quicker than {:.3g} "
-        "ms a micro-batch",
-        1e3 * split.now_s);
-    return split;
-  }
-  auto settled = plan;
-  TROUPE_CHECK(settle_layers(settled, fmt::format("{}", fmt::join(split.layers, ","))));
-  const auto bytes = bytes_by_stage(settled);
-  for (size_t s = 0; s < bytes.size(); ++s)  // MSL-1
-    if (stages[s].memory_bytes > 0 && bytes[s] > stages[s].memory_bytes)
-      return no_split_fits(q.layer_bytes.size(), bytes.size());
-  return split;
+result<stage_split> measured_split(const job_plan& plan, const std::vector<node_pace>& places,
+                                   node_order order) {
+  auto staying = split_with_nodes_staying(plan, places);
+  const auto stage_of =
+      order == node_order::stays ? std::vector<size_t>() : stages_of_places(plan, places.size());
+  if (stage_of.empty()) return staying;
+  auto moved = split_with_nodes_moved(plan, places, stage_of);
+  if (!moved) return staying;
+  if (!staying) return moved;
+  if (moved->slowest_s > worth_moving * staying->slowest_s) return staying;  // MSL-4
+  moved->reason += fmt::format("; with each where it is, and {} layers, it is {:.3g} ms",
+                               fmt::join(staying->layers, ","), 1e3 * staying->slowest_s);
+  return moved;
 }
 
 std::vector<uint64_t> bytes_of_places(const job_plan& plan, const std::vector<node_pace>& places) {

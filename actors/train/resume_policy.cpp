@@ -117,6 +117,22 @@ std::optional<error> senseless(std::string_view key, const config::job& was,
   return {};
 }
 
+/// RSM-6. Whoever gives other layers has given them to the nodes as they are listed.
+void keep_stages_of(const config::job& was, config::job& job) {
+  auto& parallel = job.parallel;
+  const auto& before = was.parallel;
+  if (parallel.pipeline != before.pipeline) return;
+  if (parallel.layers.empty()) {
+    parallel.layers = before.layers;
+    if (!parallel.layers.empty()) parallel.placement = config::stage_placement::even;
+  }
+  if (!parallel.nodes.empty() || before.nodes.empty()) return;
+  if (parallel.stage_layers() != before.stage_layers()) return;
+  auto ordered = job;
+  ordered.parallel.nodes = before.nodes;
+  if (ordered.order_nodes()) job = std::move(ordered);
+}
+
 }  // namespace
 
 resumption resume_policy(const config::job& job, const checkpoint::train_state& saved) {
@@ -146,11 +162,8 @@ resumption resume_policy(const config::job& job, const checkpoint::train_state& 
   if (made_with != was->parallel.data)
     out.found.remarks.push_back(fmt::format("step {} was made with {} of {} replicas", saved.step,
                                             made_with, was->parallel.data));
-  auto& parallel = out.job.parallel;
-  if (parallel.layers.empty() && parallel.pipeline == was->parallel.pipeline) {  // RSM-6
-    parallel.layers = was->parallel.layers;
-    if (!parallel.layers.empty()) parallel.placement = config::stage_placement::even;
-  }
+  keep_stages_of(*was, out.job);
+  const auto& parallel = out.job.parallel;
   if (parallel.layers.empty() || parallel.stage_layers() == was->parallel.stage_layers())
     was->parallel.layers = parallel.layers;
   std::vector<shape_change> reshaped;

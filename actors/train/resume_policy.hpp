@@ -11,7 +11,8 @@
 //     parallel.data.
 //   RSM-6  Stages keep the layers that the checkpoint's had, unless there are other stages or
 //     parallel.layers says so: how a model is cut decides the last bits of its losses. What is
-//     recorded is not measured anew (parallel.placement).
+//     recorded is not measured anew (parallel.placement). With the layers nodes keep the order of
+//     their ranks, unless parallel.nodes says so or there are other nodes.
 #pragma once
 
 #include <filesystem>

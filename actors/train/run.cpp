@@ -568,7 +568,8 @@ void begin(run_pointer self, const msg<fbs::ClusterReady>& m,
   if (!crew) return hear(self, heard::not_admitted{crew.error()});
   self->state.crew = std::move(*crew);
   arm_brake(self);
-  hear(self, heard::admitted{self->state.crew.nodes, m->replicas(), text_of(m->layers())});
+  hear(self, heard::admitted{self->state.crew.nodes, m->replicas(), text_of(m->layers()),
+                             text_of(m->order())});
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <map>
 #include <numeric>
 #include <set>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,6 +31,25 @@ std::vector<source_spec> data_section::sources() const {
     if (s.text_field.empty()) s.text_field = text_field;
   }
   return all;
+}
+
+bool job::order_nodes() {
+  if (parallel.nodes.empty()) return true;
+  const auto listed = cluster.node.begin(), spares = listed + cluster.places();
+  std::map<std::string_view, int64_t> rank;
+  for (const auto name : comma_parts(parallel.nodes))
+    if (!rank.emplace(name, std::ssize(rank)).second) return false;
+  const auto named =
+      std::count_if(listed, spares, [&](const node_spec& n) { return rank.contains(n.name); });
+  if (named != std::ssize(rank)) return false;
+  std::stable_sort(listed, spares, [&](const node_spec& a, const node_spec& b) {
+    const auto of = [&](const node_spec& n) {
+      const auto it = rank.find(n.name);
+      return it == rank.end() ? std::ssize(rank) : it->second;
+    };
+    return of(a) < of(b);
+  });
+  return true;
 }
 
 std::optional<std::vector<int64_t>> parallel_section::stage_layers() const {
@@ -104,6 +125,7 @@ void derive_nodes(builder& b) {
     if (n.host.empty() && c.launch != launch_mode::ssh) n.host = "localhost";
     if (n.workers == 0) n.workers = c.workers_per_node;
   }
+  b.target().order_nodes();  // check_places says where it is none
 }
 
 void derive_model(builder& b) {
@@ -483,6 +505,21 @@ void check_model(builder& b) {
          fmt::format("{} stages cannot share {} layers", j.parallel.pipeline, m.layers));
 }
 
+/// That parallel.nodes is an order of the nodes.
+void check_places(builder& b) {
+  if (b.target().parallel.nodes.empty()) return;
+  auto ordered = b.target();
+  const auto& c = ordered.cluster;
+  std::vector<std::string_view> names;
+  for (int64_t place = 0; place < c.places(); ++place)
+    names.emplace_back(c.node[static_cast<size_t>(place)].name);
+  const auto as_listed = fmt::format("{}", fmt::join(names, ","));
+  b.rule(ordered.order_nodes(), {"parallel.nodes", "cluster.nodes"},
+         fmt::format("expected nodes that are no spares, each once, as in {}, got {}",
+                     troupe::quoted(as_listed), troupe::quoted(ordered.parallel.nodes)),
+         "leave it out: nodes are in the order of [[cluster.node]] then");
+}
+
 /// That the layers of the stages are the model's, as far as the configuration alone knows it.
 void check_stages(builder& b) {
   const auto& j = b.target();
@@ -635,6 +672,7 @@ void check(builder& b) {
   check_power(b);
   check_model(b);
   check_stages(b);
+  check_places(b);
   check_data(b);
   check_swap(b);
   check_work(b);

@@ -8,8 +8,9 @@
 //
 // Invariants of a job that load() or parse() returned:
 // J-1 cluster.node names every node (name, host, workers filled), the spares last, and
-//     cluster.nodes and cluster.spares count them. With launch "external" and mere numbers these
-//     are slots for whoever joins.
+//     cluster.nodes and cluster.spares count them; those that are no spares begin with those
+//     of parallel.nodes, in its order. With launch "external" and mere numbers these are slots for
+//     whoever joins.
 // J-2 parallel.data * parallel.pipeline is the number of workers; train.micro_batch divides
 //     train.batch / parallel.data.
 // J-3 job.output, checkpoint.dir, checkpoint.second.dir and data.cache hold no "{...}" placeholders
@@ -258,6 +259,7 @@ struct parallel_section {
   pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
   std::string layers;  ///< of each stage, "8,4"; empty = a checkpoint's, or a split of its own
   stage_placement placement = stage_placement::even;  ///< of a split of its own
+  std::string nodes;  ///< in the order of their ranks, "b,a"; empty = a checkpoint's, or as listed
 
   /// Nothing unless `layers` are numbers of at least 1, with commas between them.
   std::optional<std::vector<int64_t>> stage_layers() const;
@@ -546,6 +548,9 @@ struct job {
     for (const auto& n : cluster.node) sum += n.spare ? 0 : n.workers;
     return sum;
   }
+  /// Puts the nodes that are no spares in the order of parallel.nodes; those that it does not name
+  /// follow as they are (J-1). False, and nothing done: it names others, or one twice.
+  bool order_nodes();
   /// The ranks, one for each worker.
   rank_grid grid() const {
     return {static_cast<int>(parallel.data), 1, static_cast<int>(parallel.pipeline)};

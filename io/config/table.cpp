@@ -276,6 +276,10 @@ constinit const property rows[] = {
         "How layers are shared out where neither parallel.layers nor a checkpoint says it: even = "
         "as if all nodes were alike; measured = each node measures a layer once all have joined, "
         "and a slow one gets fewer"),
+    key<&job::parallel, &parallel_section::nodes>(
+        "parallel.nodes",
+        "Nodes in the order of their ranks, e.g. \"b,a\", others behind them as listed; empty = as "
+        "the checkpoint has them whose layers are kept, or all as listed"),
 
     key<&job::checkpoint, &checkpoint_section::dir>(
         "checkpoint.dir", "Folder of the checkpoints; {output} is replaced by job.output"),

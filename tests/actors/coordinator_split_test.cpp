@@ -156,6 +156,107 @@ TEST_CASE("CRD-22: a next head has the split that was measured, and asks nobody"
   for (const auto& node : f.nodes) CHECK(node.idle());
 }
 
+namespace {
+
+/// The node of the second stage is slow, and may change places with the other.
+struct changing_places : scripted_cluster {
+  explicit changing_places(const scripted_cluster_options& o = with_measuring())
+      : scripted_cluster(with(o)) {
+    take_all_ranks(*this);
+    tell_pace(*this, 0, 4e9);
+    tell_pace(*this, 1, 1e9);
+  }
+  static scripted_cluster_options with(scripted_cluster_options o) {
+    o.may_change_places = true;
+    return o;
+  }
+  fbs::AssignT assigned(size_t node, uint32_t rank) {
+    const auto asked = nodes[node].take<fbs::Assign>();
+    asked.answer<fbs::Assigned>([&](auto& a) { a.ranks = {rank}; },
+                                std::vector{loaders[node].self(), stages[node].self()});
+    return asked.m.unpack();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("CRD-24: nodes that change places end their ranks before they get those of the new") {
+  changing_places f;
+  const auto first = f.nodes[0].take<fbs::Suspend>(), second = f.nodes[1].take<fbs::Suspend>();
+  CHECK(first.m.epoch() == cluster_epoch);
+  CHECK(f.said("the nodes are in the order b,a from now on"));
+  first.answer<fbs::Suspended>();
+  f.pass(0ns);
+  CHECK(f.nodes[0].take_all<fbs::Assign>().empty());  // the other still has the rank
+  second.answer<fbs::Suspended>();
+  CHECK(f.assigned(1, 0).ranks.at(0)->rank == 0);
+  CHECK(f.run.take_all<fbs::ClusterReady>().empty());
+  CHECK(f.assigned(0, 1).ranks.at(0)->rank == 1);
+  const auto ready = f.run.take<fbs::ClusterReady>().m.unpack();
+  CHECK(ready.layers == "1,4");
+  CHECK(ready.order == "b,a");
+  REQUIRE(ready.nodes.size() == 2);
+  CHECK(ready.nodes[0]->node == "b");
+  CHECK(ready.nodes[0]->threads == f.cores[1]);  // its own, wherever it is
+  for (const size_t node : {0, 1}) CHECK(f.nodes[node].take_all<fbs::MeasureLayers>().empty());
+  const auto kept = remembered(f);
+  CHECK(kept.order == "b,a");
+  REQUIRE(kept.places.size() == 2);
+  CHECK(kept.places[0]->node == 1);
+  CHECK(kept.places[0]->threads == f.cores[1]);
+  CHECK(kept.places[0]->memory_bytes > 0);
+}
+
+TEST_CASE("CRD-24: of a node that is lost while places change the run is told, and no more") {
+  auto o = with_measuring();
+  o.launch = config::launch_mode::external;
+  changing_places f(o);
+  f.nodes[0].take<fbs::Suspend>().answer<fbs::Suspended>();
+  const auto asked = f.nodes[1].take<fbs::Suspend>();
+  f.leave("b", "was killed");
+  asked.refuse({errc::unavailable, "it is gone"});
+  CHECK(f.lost().node == "b");
+  CHECK(f.nodes[0].take_all<fbs::Assign>().empty());
+  CHECK(f.run.take_all<fbs::ClusterReady>().empty());
+}
+
+TEST_CASE("CRD-24: a next head has the order, whoever has the places by then") {
+  auto o = with_measuring();
+  o.goes_on = o.may_change_places = true;
+  o.memory = with_settled("1,4");
+  o.memory->order = "b,a";
+  std::swap(o.memory->places[0]->node, o.memory->places[1]->node);
+  scripted_cluster f(o);
+  f.join_all();
+  for (const size_t node : {0, 1})
+    f.nodes[node].take<fbs::Assign>().answer<fbs::Assigned>(
+        [&](auto& a) { a.ranks = {static_cast<uint32_t>(1 - node)}; },
+        std::vector{f.loaders[node].self(), f.stages[node].self()});
+  const auto ready = f.run.take<fbs::ClusterReady>().m.unpack();
+  CHECK(ready.layers == "1,4");
+  CHECK(ready.order == "b,a");
+  CHECK(ready.nodes.at(0)->node == "b");
+  for (const auto& node : f.nodes) CHECK(node.idle());
+}
+
+TEST_CASE("CRD-24: a next head that lists the nodes in their order finds them in their places") {
+  scripted_cluster_options o;
+  o.goes_on = o.journal = true;
+  o.memory = with_settled("1,4");
+  o.memory->nodes = {"b", "a"};  // as the job of the head before listed them
+  scripted_cluster f(o);
+  f.join_all();
+  for (const size_t node : {0, 1})
+    f.nodes[node].take<fbs::Assign>().answer<fbs::Assigned>(
+        [&](auto& a) { a.ranks = {static_cast<uint32_t>(1 - node)}; },
+        std::vector{f.loaders[node].self(), f.stages[node].self()});
+  CHECK(f.run.take<fbs::ClusterReady>().m.unpack().nodes.at(0)->node == "b");
+  const auto kept = remembered(f);
+  CHECK(kept.nodes == std::vector<std::string>{"a", "b"});
+  REQUIRE(kept.places.size() == 2);
+  CHECK(kept.places[0]->node == 1);
+}
+
 TEST_CASE("CRD-22: without parallel.placement nobody measures, and the run is told of no layers") {
   scripted_cluster f;
   take_all_ranks(f);

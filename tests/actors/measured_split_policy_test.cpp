@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -11,7 +13,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/job/replicas_policy.hpp"
 #include "actors/train/memory_estimate.hpp"
+#include "io/config/load.hpp"
 #include "tests/actors/job_harness.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/job_text.hpp"
@@ -149,6 +153,157 @@ TEST_CASE("measured split: sixteen nodes whose memory differs by pages are split
   for (size_t stage = 1; stage < 15; stage += 2) CHECK(split.layers[stage] == 1);
 }
 
+namespace {
+
+/// Seven equal layers and a head that takes as long as two or three of them; nodes of one worker.
+job_plan with_large_head(int64_t nodes, int64_t replicas = 1, std::vector<std::string> sets = {}) {
+  sets.insert(sets.end(),
+              {fmt::format("cluster.nodes={}", nodes), fmt::format("parallel.data={}", replicas),
+               fmt::format("parallel.pipeline={}", nodes / replicas), "model.layers=7",
+               "model.vocab=2000"});
+  return measured_job(sets);
+}
+
+/// Of nodes that may change places: each has one.
+stage_split moved_split_of(const job_plan& plan, const std::vector<node_pace>& places) {
+  auto split = measured_split(plan, places, node_order::may_change);
+  REQUIRE_MESSAGE(split, (split ? "" : split.error().message));
+  auto each_once = split->nodes;
+  std::ranges::sort(each_once);
+  for (size_t place = 0; place < places.size(); ++place) REQUIRE(each_once[place] == place);
+  return *split;
+}
+
+std::vector<node_pace> in_order(const std::vector<node_pace>& of, const std::vector<size_t>& from) {
+  std::vector<node_pace> out;
+  for (const auto node : from) out.push_back(of[node]);
+  return out;
+}
+
+/// The slowest stage of the best split over all orders of the nodes; none: none fits.
+std::optional<double> slowest_of_all_orders(const job_plan& plan,
+                                            const std::vector<node_pace>& nodes) {
+  std::optional<double> out;
+  std::vector<size_t> from(nodes.size());
+  std::iota(from.begin(), from.end(), size_t{0});
+  do {
+    const auto split = measured_split(plan, in_order(nodes, from));
+    if (split && (!out || split->slowest_s < *out)) out = split->slowest_s;
+  } while (std::next_permutation(from.begin(), from.end()));
+  return out;
+}
+
+/// What a rank of the largest stage takes.
+uint64_t most_bytes_of_a_stage(const job_plan& plan) {
+  uint64_t out = 0;
+  for (const auto& s : plan_stages(plan)) out = std::max(out, s.bytes.total() + s.ring_bytes);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("MSL-4: a slow node leaves the stage with the head to a quick one, and else stays") {
+  const auto plan = with_large_head(2);
+  const std::vector<node_pace> late_is_slow{{3e9, 0}, {1e9, 0}};
+  const auto stays = split_of(plan, late_is_slow);
+  CHECK(stays.nodes == std::vector<size_t>{0, 1});
+  const auto moved = moved_split_of(plan, late_is_slow);
+  CHECK(moved.nodes == std::vector<size_t>{1, 0});
+  CHECK(moved.slowest_s < 0.95 * stays.slowest_s);
+  CHECK(moved.layers[0] < moved.layers[1]);
+  // By hand in that order it is the same split.
+  CHECK(split_of(plan, {{1e9, 0}, {3e9, 0}}).layers == moved.layers);
+  for (const double other : {1e9, 1.01e9, 0.99e9})  // as measurements of equal nodes vary
+    CHECK(moved_split_of(plan, {{1e9, 0}, {other, 0}}).nodes == std::vector<size_t>{0, 1});
+  CHECK(moved_split_of(plan, {{1e9, 0}, {3e9, 0}}).nodes == std::vector<size_t>{0, 1});
+}
+
+TEST_CASE("MSL-4: no order of the nodes is better by more than 5 % than what it comes to") {
+  const auto plan = with_large_head(3);
+  std::mt19937 chance(19);
+  size_t moves = 0;
+  for (int i = 0; i < 120; ++i) {
+    CAPTURE(i);
+    std::vector<node_pace> nodes;
+    for (int n = 0; n < 3; ++n)
+      nodes.push_back({1e9 * std::uniform_int_distribution<int>(1, 6)(chance), 0});
+    const auto found = moved_split_of(plan, nodes);
+    const auto stays = split_of(plan, nodes);
+    const auto best = slowest_of_all_orders(plan, nodes);
+    REQUIRE(best);
+    if (std::ranges::is_sorted(found.nodes)) {
+      CHECK(found.layers == stays.layers);
+      CHECK(*best >= 0.95 * stays.slowest_s * (1 - 1e-9));
+      continue;
+    }
+    ++moves;
+    CHECK(found.slowest_s <= *best * (1 + 1e-9));
+    CHECK(found.slowest_s <= 0.95 * stays.slowest_s);
+  }
+  CHECK(moves > 20);
+  CHECK(moves < 100);
+}
+
+TEST_CASE("MSL-1: no node comes to a stage that its memory does not hold") {
+  const auto plan = with_large_head(3);
+  const auto largest = most_bytes_of_a_stage(plan);
+  std::mt19937 chance(20);
+  const auto below = [&](size_t n) {
+    return std::uniform_int_distribution<size_t>(0, n - 1)(chance);
+  };
+  for (int i = 0; i < 120; ++i) {
+    CAPTURE(i);
+    std::vector<node_pace> nodes;
+    for (int n = 0; n < 3; ++n)
+      nodes.push_back(
+          {1e9 * static_cast<double>(1 + below(6)), largest / 2 + largest * below(100) / 100});
+    const auto found = measured_split(plan, nodes, node_order::may_change);
+    const auto stays = measured_split(plan, nodes);
+    if (stays) REQUIRE(found);
+    if (!found) continue;
+    auto settled = plan;
+    REQUIRE(settle_layers(settled, fmt::format("{}", fmt::join(found->layers, ","))));
+    const auto stages = plan_stages(settled);
+    for (size_t place = 0; place < 3; ++place)
+      CHECK(stages[place].bytes.total() + stages[place].ring_bytes <=
+            nodes[found->nodes[place]].memory_bytes);
+  }
+}
+
+TEST_CASE("MSL-4: slow replicas come together, and who keeps its stage keeps its place") {
+  const auto plan = with_large_head(4, 2);
+  const std::vector<node_pace> places{{4e9, 0}, {1e9, 0}, {1e9, 0}, {4e9, 0}};
+  const auto split = moved_split_of(plan, places);
+  const auto flops = [&](size_t place) { return places[split.nodes[place]].flops_s; };
+  CHECK(flops(0) == flops(1));
+  CHECK(flops(2) == flops(3));
+  size_t kept = 0;
+  for (size_t place = 0; place < 4; ++place) {
+    if (split.nodes[place] / 2 == place / 2) CHECK(split.nodes[place] == place);
+    kept += split.nodes[place] == place ? 1 : 0;
+  }
+  CHECK(kept == 2);
+}
+
+TEST_CASE("MSL-4: places whose ranks are of several stages keep their nodes") {
+  const auto plan = measured_job(
+      {"cluster.nodes=2", "cluster.workers_per_node=2", "parallel.pipeline=4", "model.vocab=2000"});
+  CHECK(moved_split_of(plan, {{9e9, 0}, {1e9, 0}}).nodes == std::vector<size_t>{0, 1});
+}
+
+TEST_CASE("MSL-4: machines whose memory differs by pages are not too many kinds to be ordered") {
+  const auto plan = measured_job(
+      {"cluster.nodes=16", "parallel.pipeline=16", "model.layers=32", "model.vocab=2000"});
+  std::vector<node_pace> places, unbounded;
+  for (uint64_t i = 0; i < 16; ++i) {
+    places.push_back({i % 2 == 0 ? 9e9 : 1e9, (uint64_t{64} << 30) + 4096 * i});
+    unbounded.push_back({places.back().flops_s, 0});
+  }
+  const auto split = moved_split_of(plan, places);
+  CHECK(split.nodes == moved_split_of(plan, unbounded).nodes);
+  CHECK(split.nodes[15] % 2 == 0);  // with the head
+}
+
 TEST_CASE("measured split: a plan is open until its layers are settled, and then as by hand") {
   auto plan = measured_job();
   CHECK(is_split_open(plan.job));
@@ -176,6 +331,33 @@ TEST_CASE("JOB-19: layers that were measured are the job's from then on, and wha
   CHECK(job.policy.config_toml().find("measured") == std::string::npos);
 }
 
+TEST_CASE("JOB-19: an order of the nodes that was measured is the job's, and what it records") {
+  train::test::job_harness job(measured_job());
+  auto there = job.admitted();
+  there.layers = "6,2";
+  there.order = "node1,node0";
+  job.hear(there);
+  CHECK(job.policy.plan().job.cluster.node.at(0).name == "node1");
+  CHECK(job.policy.plan().ranks[0].node == 0);  // of the first place
+  const auto recorded = config::parse(job.policy.config_toml(), "recorded");
+  REQUIRE(recorded);
+  CHECK(recorded->parallel.nodes == "node1,node0");
+  CHECK(recorded->parallel.layers == "6,2");
+  CHECK(recorded->cluster.node.at(0).name == "node1");
+}
+
+TEST_CASE("JOB-19: fewer replicas record the order of the nodes that there are") {
+  auto plan = measured_job({"cluster.nodes=4", "parallel.data=2", "train.micro_batch=1"});
+  REQUIRE(settle_layers(plan, "6,2", "node2,node0,node3,node1"));
+  const auto fewer = with_replicas(plan, 1);
+  REQUIRE(fewer);
+  CHECK(fewer->job.parallel.nodes == "node2,node0");
+  REQUIRE(config::settle(fewer->job));
+  const auto refused = settle_layers(plan, "6,2", "node2,node9");
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().is(node_order_unfit));
+}
+
 TEST_CASE("JOB-14: a next head that is told the measured layers asks for its copies in memory") {
   train::test::job_harness next(
       measured_job({"cluster.nodes=4", "parallel.data=2", "checkpoint.memory.every=1"}));
@@ -187,6 +369,7 @@ TEST_CASE("JOB-14: a next head that is told the measured layers asks for its cop
   next.policy.begin(next.now_ns);
   auto there = next.admitted();
   there.layers = "6,2";
+  there.order = "node1,node0";
   next.hear(there);
   REQUIRE(next.find<todo::ask>());
   CHECK(next.find<todo::ask>()->phase == start_phase::find_copies);

@@ -32,6 +32,21 @@ TEST_CASE("NOD-2: node: suspended, it ends all of its ranks and takes others in 
   CHECK(f.ends->empty());
 }
 
+TEST_CASE("NOD-2: node: suspended in the epoch that it lives in, it takes other ranks in that") {
+  scripted_node f;
+  f.join();
+  REQUIRE(f.assigned(scripted_node::ranks_of({0})));
+  REQUIRE_FALSE(f.assigned(scripted_node::ranks_of({1})));
+  REQUIRE(f.coordinator.answer_of<fbs::Suspended>(
+      f.coordinator.ask(f.target, make_msg<fbs::Suspend>(f.context_of(node_epoch)))));
+  for (const char* gone : {"stage/0", "worker/0", "loader/m"}) CHECK_FALSE(f.living(gone));
+  REQUIRE(f.assigned(scripted_node::ranks_of({1})));
+  CHECK(f.living("stage/1"));
+  CHECK_FALSE(f.living("stage/0"));
+  CHECK(f.living("loader/m"));
+  CHECK(f.ends->empty());
+}
+
 TEST_CASE(
     "NOD-10: node: beside the worker of a rank that swaps is a swapper, which ends behind it") {
   scripted_node f;

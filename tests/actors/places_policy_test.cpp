@@ -197,3 +197,19 @@ TEST_CASE("EVC-2: twice within an hour is reason to evict, an admission forgets 
   CHECK_FALSE(e.is_evicted("n"));
   CHECK_FALSE(e.is_unreliable("n", 100 * minute_ns));
 }
+
+TEST_CASE("PLA-7: nodes change places before they compute, and what places ask for is fixed anew") {
+  places_policy p(3);
+  for (uint32_t place = 0; place < 3; ++place) p.fix(place, {1, 4 + place, 4, 0, "x"});
+  REQUIRE(p.is_fixed());
+  p.move({2, 0, 1});
+  CHECK(nodes_of(p) == numbers{2, 0, 1});
+  CHECK(p.place_of(2) == 0);
+  CHECK_FALSE(p.is_fixed());
+  for (uint32_t place = 0; place < 3; ++place) p.fix(place, {1, 7 + place, 4, 0, "x"});
+  CHECK(p.is_fixed());
+  CHECK(p.needs_of(1).threads == 8);
+  const auto f = p.fill({1}, {spare(3)});
+  REQUIRE(f.taken.size() == 1);
+  CHECK(nodes_of(p) == numbers{2, 3, 1});
+}

@@ -86,6 +86,38 @@ TEST_CASE("RSM-6: stages keep the layers that they had, unless the configuration
   CHECK(others_measured.job.parallel.placement == config::stage_placement::measured);
 }
 
+TEST_CASE("RSM-6: nodes keep the order that they had with the layers that are kept") {
+  const auto with = [](strings more) {
+    strings sets{"model.layers=4", "cluster.nodes=2", "parallel.pipeline=2"};
+    sets.insert(sets.end(), more.begin(), more.end());
+    return job_with(sets);
+  };
+  const auto saved = state_of(with({"parallel.layers=3,1", "parallel.nodes=node1,node0"}));
+  const auto first_of = [](const resumption& r) { return r.job.cluster.node.at(0).name; };
+  for (const strings& as :
+       {strings{}, strings{"parallel.placement=measured"}, strings{"parallel.layers=3,1"}}) {
+    const auto kept = resume_policy(with(as), saved);
+    CHECK(first_of(kept) == "node1");
+    CHECK(kept.job.parallel.nodes == "node1,node0");
+    CHECK(kept.found.remarks.empty());
+  }
+  const auto others = resume_policy(with({"parallel.layers=1,3"}), saved);
+  CHECK(first_of(others) == "node0");
+  CHECK(others.found.remarks == strings{"since step 90: parallel.layers \"3,1\" -> \"1,3\"",
+                                        "since step 90: parallel.nodes \"node1,node0\" -> \"\""});
+  const auto told = resume_policy(with({"parallel.nodes=node0,node1"}), saved);
+  CHECK(first_of(told) == "node0");
+  CHECK(told.job.parallel.layers == "3,1");
+  CHECK(told.found.remarks ==
+        strings{"since step 90: parallel.nodes \"node1,node0\" -> \"node0,node1\""});
+  auto renamed = with({});
+  renamed.cluster.node[1].name = "another";
+  const auto elsewhere = resume_policy(renamed, saved);
+  CHECK(first_of(elsewhere) == "node0");
+  CHECK(elsewhere.job.parallel.layers == "3,1");
+  CHECK(elsewhere.found.problems.empty());
+}
+
 TEST_CASE("resume policy: a start comes by itself to what lies in a tier by its name (RSM-4)") {
   config::checkpoint_section c;
   c.dir = "runs/x/checkpoints/";

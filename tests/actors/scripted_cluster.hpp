@@ -32,6 +32,7 @@ struct scripted_cluster_options {
   bool fewer_replicas = true;
   int64_t swap_bytes = 0;  ///< swap.host_bytes; 0: the job does not swap
   bool measured = false;   ///< parallel.placement
+  bool may_change_places = false;  ///< the nodes, by that
   bool journal = false, monitor = false, pacer = false, predictor = false;
   std::string power_parent = {};                   ///< in place of a budget of its own
   bool goes_on = false;                            ///< for a coordinator that was lost
@@ -62,6 +63,7 @@ inline train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
     plan.job.swap.host_bytes = o.swap_bytes;
   }
   if (o.measured) plan.job.parallel.placement = config::stage_placement::measured;
+  if (o.measured && !o.may_change_places) plan.job.parallel.nodes = "a,b";
   if (o.measured || o.swap_bytes > 0) {
     plan.model.layers = 5;
     plan.model.hidden = plan.model.ffn = 64;

@@ -125,3 +125,29 @@ TEST_CASE("parallel.placement: layers are measured or given by hand, and not of 
   refused(swapping, "swaps");
   CHECK(make_plan(job_in_two_stages({"parallel.placement=measured"})));
 }
+
+TEST_CASE("parallel.nodes: nodes have ranks in that order, which the text of a job keeps") {
+  const auto job = job_in_two_stages({"cluster.spares=1", "parallel.nodes=node1, node0"});
+  REQUIRE(job.cluster.node.size() == 3);
+  CHECK(job.cluster.node[0].name == "node1");
+  CHECK(job.cluster.node[1].name == "node0");
+  CHECK(job.cluster.node[2].spare);
+  const auto again = config::settle(job);
+  REQUIRE(again);
+  CHECK(*again == job);
+  const auto one = job_in_two_stages({"parallel.nodes=node1"});  // the other behind it
+  CHECK(one.cluster.node[0].name == "node1");
+  CHECK(one.cluster.node[1].name == "node0");
+}
+
+TEST_CASE("parallel.nodes: other names than those of nodes with ranks are refused") {
+  for (const char* nodes : {"node0,node0", "node0,node7", "node2,node0", "node0,,node1", ","}) {
+    CAPTURE(nodes);
+    auto job = job_in_two_stages({"cluster.spares=1"});
+    job.parallel.nodes = nodes;
+    const auto settled = config::settle(job);
+    REQUIRE_FALSE(settled);
+    CHECK(settled.error().code == errc::bad_config);
+    CHECK(mentions(settled.error(), "parallel.nodes"));
+  }
+}

@@ -254,6 +254,13 @@ TEST_CASE("ready: a resumed run is cut as its checkpoint was, and what is saved 
   const auto changed = ready_with({"parallel.layers=1,3"});
   CHECK(changed.plan->ranks[1].layers == train::layer_range{1, 4});
   CHECK_FALSE(tells(changed, "stages keep the layers"));
+  CHECK_FALSE(tells(resumed, "nodes keep the order"));
+  const auto ordered = ready_with({"parallel.layers=3,1", "parallel.nodes=node1,node0"});
+  save_step(ordered.plan->job, 2,
+            checkpoint::format_state({2, 128, 2.5, config::to_toml(ordered.plan->job)}));
+  const auto in_order = ready_with({});
+  CHECK(tells(in_order, "nodes keep the order that they had in step 2"));
+  CHECK(in_order.plan->job.cluster.node.at(0).name == "node1");
   CHECK(tells(changed, "since step 1: parallel.layers"));
 }
 

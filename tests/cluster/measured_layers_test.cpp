@@ -48,3 +48,19 @@ TEST_CASE("measured layers: of one stage there is nothing to measure, and that i
   CHECK(f.err.find("there is one stage, which has all layers") != std::string::npos);
   CHECK(settled_layers(f.err).empty());
 }
+
+TEST_CASE("parallel.nodes: a run that goes on has its nodes in the same order, and equal bits") {
+  const auto stages = with({"model.layers=4", "train.schedule=constant"}, layout(1, 2));
+  const auto ordered = with(stages, {"parallel.layers=3,1", "parallel.nodes=node1,node0"});
+  job_files job, whole;
+  const auto all = whole.losses(with(stages, {"parallel.layers=3,1", "train.steps=6"}));
+  REQUIRE(all.size() == 6);
+  CHECK(job.losses(with(ordered, {"train.steps=4"})) ==
+        std::vector<double>(all.begin(), all.begin() + 4));
+  program next(job.up(with(stages, {"parallel.placement=measured", "train.steps=6"})));
+  CHECK(next.wait() == 0);
+  INFO(next.err());
+  CHECK(next.err().find("nodes keep the order that they had in step 4") != std::string::npos);
+  CHECK(settled_layers(next.err()).empty());
+  CHECK(next.losses() == std::vector<double>(all.begin() + 4, all.end()));
+}

@@ -124,7 +124,7 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   [[maybe_unused]] auto [d1, d2, d3, d4, d5, d6, d7, d8, d9, d10, d11, d12, d13] = j.data;
   [[maybe_unused]] auto [r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, r13, r14, r15, r16, r17,
                          r18, r19, r20, r21, r22] = j.train;
-  [[maybe_unused]] auto [p1, p2, p3, p4, p5] = j.parallel;
+  [[maybe_unused]] auto [p1, p2, p3, p4, p5, p6] = j.parallel;
   [[maybe_unused]] auto [k1, k2, k3, k4, k5, k6, k7, k8, k9, k10, k11, k12, k13, k14] =
       j.checkpoint;
   [[maybe_unused]] auto [y1, y2] = k13;
@@ -142,7 +142,7 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   CHECK(rule_properties().size() == 4);
   CHECK(log_rule_properties().size() == 3);
   CHECK(drill_properties().size() == 5);
-  CHECK(keys.size() == 3 + (20 - 2) + 3 + 19 + (13 - 1) + 22 + 5 + (14 - 2) + 2 + 7 + (13 - 1) + 8 +
+  CHECK(keys.size() == 3 + (20 - 2) + 3 + 19 + (13 - 1) + 22 + 6 + (14 - 2) + 2 + 7 + (13 - 1) + 8 +
                            4 + 12 + 10 + 2 + 14 + 7);  // less tables, which have rows of their own
 }
 

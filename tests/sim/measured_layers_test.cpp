@@ -15,12 +15,13 @@ using namespace troupe::sim;
 namespace {
 
 /// The layers that the stages of two machines are built with.
-std::vector<int64_t> layers_with(std::vector<double> slowness) {
+std::vector<int64_t> layers_with(std::vector<double> slowness, bool may_change_places = false) {
   simulation_options o;
   o.nodes = o.pipeline = 2;
   o.steps = 5;
   o.checkpoint_every = 2;
   o.times.slowness = std::move(slowness);
+  o.times.may_change_places = may_change_places;
   std::map<int64_t, int64_t> built;  // by first layer
   o.sees = [&](const any_msg& m, int64_t) {
     if (m.type() != message_traits<fbs::BuildStage>::id) return;
@@ -44,4 +45,12 @@ TEST_CASE("measured layers: the stage of the slow machine has fewer than where b
   const auto alike = layers_with({1, 1});
   CHECK(layers_with({1, 3})[1] < alike[1]);
   CHECK(layers_with({3, 1})[0] < alike[0]);
+}
+
+TEST_CASE("measured layers: a slow machine changes places with the one whose stage has the head") {
+  const auto alike = layers_with({1, 1}, true);
+  CHECK(alike == layers_with({1, 1}));
+  const auto slow_last = layers_with({1, 3}, true);
+  CHECK(slow_last[0] < alike[0]);
+  CHECK(slow_last == layers_with({3, 1}));
 }
