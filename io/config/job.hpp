@@ -259,7 +259,7 @@ struct parallel_section {
   pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
   std::string layers;  ///< of each stage, "8,4"; empty = a checkpoint's, or a split of its own
   stage_placement placement = stage_placement::even;  ///< of a split of its own
-  std::string nodes;  ///< in the order of their ranks, "b,a"; empty = a checkpoint's, or as listed
+  std::string nodes = {};  ///< by their ranks, "b,a"; empty = a checkpoint's, or as listed
 
   /// Nothing unless `layers` are numbers of at least 1, with commas between them.
   std::optional<std::vector<int64_t>> stage_layers() const;
