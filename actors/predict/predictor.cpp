@@ -66,19 +66,22 @@ size_t count_as_recorded(size_t here) {
          1;
 }
 
+/// The same of a number, to the bit: a recording holds no reading as large as those of most doubles.
+double number_as_recorded(double here) {
+  const auto bits = std::bit_cast<uint64_t>(here);
+  const uint64_t low = count_as_recorded(bits & UINT32_MAX), high = count_as_recorded(bits >> 32);
+  return std::bit_cast<double>(high << 32 | (low & UINT32_MAX));
+}
+
 /// What its prior says of a machine. PRD-10: a replay has no model, and reads what was said then.
 std::optional<gpu::predict::machine_speed> prior_of(predictor_state& st,
                                                     const io::perf::hw_profile& machine) {
   if (!st.has_prior) return std::nullopt;
-  const auto said = st.prior ? st.prior->ask(machine) : std::nullopt;
-  auto* log = detail::current_log;
-  if (log == nullptr) return said;
-  const auto read = [log](double here) {
-    return std::bit_cast<double>(log->read_clock(std::bit_cast<int64_t>(here)));
-  };
-  const auto is = said.value_or(gpu::predict::machine_speed{-1, 0});
-  const gpu::predict::machine_speed then{read(is.a_thread), read(1 + is.half) - 1};
-  return then.a_thread > 0 ? std::optional(then) : std::nullopt;
+  const auto here = st.prior ? st.prior->ask(machine) : std::nullopt;
+  const auto is = here.value_or(gpu::predict::machine_speed{});
+  const auto a_thread = number_as_recorded(is.a_thread), half = number_as_recorded(is.half);
+  if (!(a_thread > 0)) return std::nullopt;
+  return gpu::predict::machine_speed{a_thread, half};
 }
 
 /// What it did since `begin_ns`, a span of its own in traces; what it took, in seconds.

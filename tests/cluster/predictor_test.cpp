@@ -3,6 +3,8 @@
 // same losses; and of a process that gets slow the part is named, not who waits for it.
 #include <sched.h>
 
+#include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <fstream>
 #include <memory>
@@ -269,4 +271,82 @@ TEST_CASE(
   const auto profile = json::parse(probe.out());
   CHECK(profile.dump().find("\"cpus\"") != std::string::npos);
   CHECK(profile.dump().find("machine_vendor") == std::string::npos);
+}
+
+namespace {
+
+/// A model of machines that a person made of their own table, of which a thread is the slower the
+/// more their machine has.
+std::string prior_of_fleet(const job_files& job) {
+  std::ofstream(job / "fleet.toml") << "id = \"host\"\nlabels = [\"tokens_per_s\"]\n[[feature]]\n"
+                                       "column = \"cpus\"\ngroup = \"cpu\"\nunit = \"1\"\n"
+                                       "kind = \"log\"\n";
+  std::ofstream rows(job / "fleet.csv");
+  rows << "host,cpus,tokens_per_s\n";
+  for (int i = 0; i < 60; ++i)
+    rows << fmt::format("h{},{},{}\n", i, 1 + i, 1000 * std::sqrt(1 + i));
+  rows.close();
+  const auto folder = job.folder.path.string(), split = (job / "split.csv").string();
+  for (const auto& words :
+       {std::vector<std::string>{"split", "--seed", "1", "-o", split},
+        std::vector<std::string>{"train", "--split", split, "--kind", "trunk", "--seed", "0", "-o",
+                                 (job / "models").string()}}) {
+    std::vector<std::string> all{"predict", words[0], "--data", folder, "--dataset", "fleet"};
+    all.insert(all.end(), words.begin() + 1, words.end());
+    const auto done = run(all);
+    INFO(done.err);
+    REQUIRE(done.code == 0);
+  }
+  return (job / "models/fleet.tpm").string();
+}
+
+}  // namespace
+
+TEST_CASE("predictor: with a prior a run says what it expects, trains alike, and is replayed") {
+  job_files job;
+  const auto cache = kept_rates(job);
+  const auto asks = with(
+      two_predicted, {"predict.probe=full", fmt::format("predict.prior={}", prior_of_fleet(job))});
+  // Of a run of fewer than ten steps it is always said in time (probed_nodes.hpp).
+  program first(job.up(with(asks, {"train.steps=8", "train.batch=64",
+                                   fmt::format("job.output={}", (job / "first").string())})),
+                0, streams{}, 0, cache);
+  const int ended = first.wait();
+  INFO(first.err());
+  REQUIRE(ended == 0);
+  CHECK(first.err().find("by the machines' probes") != std::string::npos);
+  REQUIRE(first.objects("summary").size() == 1);
+  CHECK(first.objects("summary")[0]["expected_step_ms"] > 0);
+
+  auto words = job.up(with(asks, {"train.steps=1000000", "train.batch=64"}));
+  words.insert(words.end(), {"--record-actor", "predictor"});
+  program up(words, 0, streams{}, 0, cache);
+  REQUIRE(up.until_step(4));
+  std::string said;
+  const auto is_by_prior = [](const json& p) {
+    return p["part"] == "forward" && p["by_prior"] == true;
+  };
+  const bool by_prior = eventually([&] {  // once it has heard of the machines
+    const auto asked = ask_of_predicted(
+        up, {"send", "predictor", "Predict",
+             R"({"rank": 0, "profile": {"fields": [{"name": "cpus", "number": 48}]}})", "--json"});
+    said = asked.out;
+    if (asked.code != 0) return false;
+    const auto parts = json::parse(said)["answer"]["parts"];
+    return std::any_of(parts.begin(), parts.end(), is_by_prior);
+  });
+  CHECK_MESSAGE(by_prior, said);
+  up.listen();
+  up.signal(SIGINT);
+  REQUIRE(up.wait() == 130);
+  check_undisturbed(
+      up,
+      job.losses(with(two_predicted, {fmt::format("train.steps={}", last_step_told(up)),
+                                      "predict.enabled=false", "train.batch=64",
+                                      fmt::format("job.output={}", (job / "without").string())})));
+  const auto again =
+      run({"replay", (job / "run/actors-head.trace").string(), "--actor", "predictor", "--json"});
+  INFO(again.err, again.out);
+  REQUIRE(again.code == 0);
+  CHECK(json::parse(again.out)["same"] == true);
 }

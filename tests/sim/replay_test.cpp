@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -21,6 +25,8 @@
 #include "actors/replay/message_parts.hpp"
 #include "actors/replay/recording.hpp"
 #include "actors/sim/simulation.hpp"
+#include "gpu/predict/fit.hpp"
+#include "gpu/predict/speed_prior.hpp"
 #include "io/perf/part_times.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/scratch.hpp"
@@ -233,17 +239,84 @@ caf::behavior forgetter(forgetter_pointer self, const predictor_actor& predictor
   return {[](caf::tick_atom) {}};
 }
 
+/// By which a thread is the slower the more its machine has.
+std::shared_ptr<gpu::predict::speed_prior> prior_of_threads() {
+  using enum io::perf::feature_kind;
+  io::perf::perf_table t{"fleet", {{"cpus", "cpu", "1", log_number}}, {"tokens_per_s"}, {}};
+  for (int i = 0; i < 60; ++i) {
+    io::perf::perf_row r;
+    r.id = fmt::format("r{}", i);
+    r.numbers = {2.0 + i % 30};
+    r.words = {""};
+    r.labels = {std::sqrt(r.numbers[0])};
+    t.rows.push_back(std::move(r));
+  }
+  gpu::predict::row_list rows;
+  for (const auto& r : t.rows) rows.push_back(&r);
+  gpu::predict::fit_options options;
+  options.kind = "trunk";
+  auto model = gpu::predict::fit_predictor(t, rows, {}, options);
+  REQUIRE_MESSAGE(model, (model ? "" : render(model.error())));
+  auto prior = gpu::predict::speed_prior::of(std::move(*model), "fleet.tpm");
+  REQUIRE_MESSAGE(prior, (prior ? "" : render(prior.error())));
+  return std::make_shared<gpu::predict::speed_prior>(std::move(*prior));
+}
+
+/// The first node was probed, the second only says what it is.
+msg<fbs::HwProfile> profile_with(uint32_t rank, double cpus) {
+  return make_msg<fbs::HwProfile>({}, [&](auto& m) {
+    m.node = fmt::format("node{}", rank);
+    m.place = rank;
+    m.places = 2;
+    const auto add = [&](const char* name, double number) {
+      auto& f = *m.fields.emplace_back(std::make_unique<fbs::HwFieldT>());
+      f.name = name;
+      f.number = number;
+    };
+    add("cpus", cpus);
+    if (rank == 0)
+      for (const auto* name : {"probe_threads", "gemm_gflop_s", "gemm_bf16_gflop_s"}) add(name, 8);
+    auto& r = *m.ranks.emplace_back(std::make_unique<fbs::RankTimesT>());
+    r.rank = rank;
+    r.layers = r.threads = 1;
+    if (rank > 0) return;
+    auto& p = *r.parts.emplace_back(std::make_unique<fbs::StepPartT>());
+    p.kind = "forward";
+    p.busy_ms = 2;
+    p.work = 16;
+  });
+}
+
+/// What the coordinator tells of machines, and a person's question about the one that is not probed.
+caf::behavior prior_asker(forgetter_pointer self, const predictor_actor& predictor) {
+  self->delayed_send(self, std::chrono::milliseconds(1), caf::tick_atom_v);
+  return {[self, predictor](caf::tick_atom) {
+    const auto coordinator = self->runtime().registry.find("coordinator");
+    if (!coordinator) return;
+    for (uint32_t rank = 0; rank < 2; ++rank)
+      caf::actor_cast<caf::strong_actor_ptr>(predictor)->get()->enqueue(
+          coordinator->handle(), caf::make_message_id(),
+          caf::make_message(profile_with(rank, rank == 0 ? 4 : 16)), nullptr);
+    self->request(predictor, std::chrono::seconds(2),
+                  make_msg<fbs::Predict>({}, [](auto& m) { m.rank = 1; }))
+        .then([](const msg<fbs::Prediction>&) {}, [](const caf::error&) {});
+  }};
+}
+
 /// A simulated cluster with a predictor that began with some times, recorded. `forgets`: a node,
-/// of whom others have told its file.
-recorded predicted(std::vector<std::string> times = {}, bool forgets = false) {
+/// of whom others have told its file. `prior`: one that is asked.
+recorded predicted(std::vector<std::string> times = {}, bool forgets = false,
+                   std::shared_ptr<gpu::predict::speed_prior> prior = {}) {
   auto o = small();
   o.steps = 40;
   o.validate_every = 0;
   o.checkpoint_every = 0;
-  o.beside = [times, forgets](sim::world& w, train::spawn_record& record) {
+  o.beside = [times, forgets, prior](sim::world& w, train::spawn_record& record) {
     train::spawn_record made_of{record.epoch};
     made_of.plan = record.plan;
-    predict::predictor_options options{record.plan.job, record.epoch};
+    if (prior) made_of.plan.job.predict.prior = "fleet.tpm";
+    predict::predictor_options options{made_of.plan.job, record.epoch};
+    options.prior = prior;
     io::perf::part_times began;
     for (const auto& line : times) began.times.push_back(*io::perf::parse_part_time(line));
     options.kept = predict::times_in_memory(began);
@@ -253,6 +326,7 @@ recorded predicted(std::vector<std::string> times = {}, bool forgets = false) {
     };
     record.predictor = w.spawn(0, predict::predictor, std::move(options));
     if (forgets) w.spawn(0, forgetter, record.predictor);
+    if (prior) w.spawn(0, prior_asker, record.predictor);
   };
   return recorded("predictor", o);
 }
@@ -306,6 +380,26 @@ TEST_CASE("PRD-10: replay: a predictor has forgotten as many lines as its file h
   const auto same = again(*log);
   CHECK_MESSAGE(same.differences.empty(), text_of(same));
   CHECK(same.recorded == same.replayed);
+}
+
+TEST_CASE("PRD-10: replay: a predictor hears of its prior what that said then, and has none") {
+  const auto r = predicted({}, false, prior_of_threads());
+  auto log = choose(r.read(), "predictor");
+  REQUIRE_MESSAGE(log, (log ? "" : render(log.error())));
+  const auto is_asked_about = [](const auto& turn) {
+    if (!turn.given) return false;
+    const auto m = cast<fbs::HwProfile>(message_in(turn.given->parts));
+    return m && m->fields() != nullptr && m->fields()->size() > 0;
+  };
+  CHECK(std::ranges::count_if(log->turns, is_asked_about) == 2);
+  const auto same = again(*log);
+  CHECK_MESSAGE(same.differences.empty(), text_of(same));
+  CHECK(same.recorded == same.replayed);
+  // Another prior's word makes another answer: what is read is what was told.
+  for (auto& turn : log->turns)
+    if (is_asked_about(turn))
+      for (auto& reading : turn.readings) reading = 1;
+  CHECK_FALSE(again(*log).differences.empty());
 }
 
 TEST_CASE("replay: a predictor whose recording lacks what it began with is refused") {
