@@ -137,6 +137,8 @@ fbs::HardwareFactsT hardware_facts(const fs::path& groups, const fs::path& mount
   f.boot_id = first_line("/proc/sys/kernel/random/boot_id");
   f.cpu_model = cpu_model();
   f.cores = usable_cores();
+  f.machine_cpus =
+      std::max(f.cores, static_cast<uint32_t>(std::max(0L, sysconf(_SC_NPROCESSORS_ONLN))));
   f.memory_bytes = lesser(physical_memory(), control_group_limit(groups, mount));
   f.instance_id = random_id();
   f.gpu_driver = driver_version_in(driver);

@@ -403,9 +403,12 @@ fbs::VitalsT vitals_of(node_pointer self) {
   const auto told = std::min({st.stages.size(), st.workers.size(), health::most_ranks_told});
   for (size_t i = 0; i < told; ++i)
     if (const auto* stage = stats_of(st.stages[i]), *worker = stats_of(st.workers[i]);
-        stage != nullptr && worker != nullptr)
+        stage != nullptr && worker != nullptr) {
+      const auto seen = worker->view();
       out.ranks.push_back(std::make_unique<fbs::RankVitalsT>(
-          health::rank_vitals(st.ranks[i], stage->view(), worker->view(), now_ns(*self))));
+          health::rank_vitals(st.ranks[i], stage->view(), seen, now_ns(*self))));
+      out.rank_threads = std::max(out.rank_threads, health::rank_threads(seen));
+    }
   if (const auto* sampled = st.vitals ? stats_of(st.vitals) : nullptr)
     if (const auto values = sampled->values(); values.vitals && values.vitals->machine) {
       out.machine = std::make_unique<fbs::MachineVitalsT>(*values.vitals->machine);

@@ -58,6 +58,7 @@ class sampler {
     pressures(out);
     processors(out, begin);
     out.cpus = usable_cpus();
+    out.quota_cpus = static_cast<float>(quota_cpus().value_or(0));
     clocks(out);
     const auto memory = io::parse_memory(io::kernel_text("/proc/meminfo"));
     if (memory.total) out.memory_bytes = static_cast<int64_t>(*memory.total);
@@ -129,6 +130,14 @@ class sampler {
     return sched_getaffinity(getpid(), sizeof(set), &set) == 0
                ? static_cast<uint16_t>(CPU_COUNT(&set))
                : uint16_t{0};
+  }
+
+  /// Asked each time: what a container may take is changed while it runs.
+  static std::optional<double> quota_cpus() {
+    return io::least_cpu_quota(io::kernel_text("/proc/self/cgroup"), [](const auto& group) {
+      return io::kernel_text(
+          (std::filesystem::path("/sys/fs/cgroup") / group / "cpu.max").string());
+    });
   }
 
   /// CLOCK_BOOTTIME runs on while the machine sleeps, as the wall clock does.

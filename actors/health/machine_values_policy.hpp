@@ -21,19 +21,26 @@
 
 namespace troupe::health {
 
-/// What machines of a kind are alike in. Of a node's GPUs the slowest, the warmest, and the one
-/// with the least limit.
+/// What machines of a kind are alike in, and what their ranks have of them. Of a node's GPUs the
+/// slowest, the warmest, and the one with the least limit.
 struct machine_values {
-  std::optional<double> gpu_mhz = {}, gpu_limit_w = {}, gpu_c = {}, cpus = {}, cpu_mhz = {},
-                        disk_sync_ms = {};
+  std::optional<double> gpu_mhz = {}, gpu_limit_w = {}, gpu_c = {};
+  std::optional<double> threads = {};  ///< that each of its ranks computes with
+  std::optional<double> cpus =
+      {};  ///< that its process may use, by its binding and its group's quota
+  std::optional<double> cpu_mhz = {}, disk_sync_ms = {};
 };
 
 inline constexpr size_t values_told = 3;
 
-/// Of a heartbeat of a node with so many ranks.
-machine_values values_in(const fbs::MachineVitals& said, size_t ranks);
+/// Of a heartbeat of a node that tells of its machine.
+machine_values values_in(const fbs::Vitals& said);
 
 /// Empty: nothing does, or there are no others.
 std::string differing_values(const machine_values& own, std::span<const machine_values> others);
+
+/// "its 2 ranks have 8 threads each on 2 processors": what needs no other machine to be wrong.
+/// Empty: they have no more threads than processors.
+std::string crowded_threads(const machine_values& own, size_t ranks);
 
 }  // namespace troupe::health

@@ -35,9 +35,9 @@
 //     (blame_policy.hpp) by whole steps alone, and by none that were not as others are.
 //   MON-11 What the predictor expected of such a part by what it learned stands in the finding; it
 //     makes none, and takes none back: without a predictor the same findings stand. A part that
-//     takes far longer than its node's own probes allow is one where nothing else was found of the
-//     rank, and for as long as the predictor lives, which alone says when it is over
-//     (doubts_policy.hpp).
+//     takes far longer than its node's own probes allow, or than in all earlier runs, is one where
+//     nothing else was found of the rank, and for as long as the predictor lives, which alone says
+//     when it is over (doubts_policy.hpp). Where most ranks take longer than ever it is the job.
 //
 // Failure policy: done without. Training goes on, unwatched.
 #pragma once

@@ -66,9 +66,14 @@ std::string expected_of(const monitor_state& st, const blame& b) {
 std::optional<machine_values> machine_values_of(const monitor_state& st, const std::string& node) {
   const auto last = st.heard.find(node);
   if (last == st.heard.end()) return std::nullopt;
-  const auto& said = *last->second.said->vitals();
-  if (said.machine() == nullptr) return std::nullopt;
-  return values_in(*said.machine(), said.ranks() != nullptr ? said.ranks()->size() : 0);
+  return values_in(*last->second.said->vitals());
+}
+
+size_t ranks_told(const monitor_state& st, const std::string& node) {
+  const auto last = st.heard.find(node);
+  if (last == st.heard.end()) return 0;
+  const auto* ranks = last->second.said->vitals()->ranks();
+  return ranks != nullptr ? ranks->size() : 0;
 }
 
 /// Other nodes whose machines are of the same kind, of ranks of the same stage or of all.
@@ -88,19 +93,29 @@ std::set<std::string_view> peers_of(const rank_grid& grid, const blame& b,
 
 /// "its GPU runs at 1,410 MHz, the others at 1,980": beside machines of its kind, those of its
 /// stage where there are such; or nothing.
-std::string differs_of(const monitor_state& st, const blame& b,
-                       std::span<const blamed_place> places) {
-  const bool is_of_node = b.cause == blame_cause::slow || b.cause == blame_cause::misconfigured;
-  if (!is_of_node || b.rank < 0 || b.rank >= std::ssize(places) || b.node.empty()) return "";
-  const auto own = machine_values_of(st, b.node);
-  if (!own || places[static_cast<size_t>(b.rank)].kind.empty()) return "";
+std::string apart_of(const monitor_state& st, const blame& b, const machine_values& own,
+                     std::span<const blamed_place> places) {
+  if (places[static_cast<size_t>(b.rank)].kind.empty()) return "";
   const auto grid = st.options.job.grid();
   auto peers = peers_of(grid, b, places, true);
   if (peers.empty()) peers = peers_of(grid, b, places, false);
   std::vector<machine_values> others;
   for (const auto node : peers)
     if (const auto its = machine_values_of(st, std::string(node))) others.push_back(*its);
-  return differing_values(*own, others);
+  return differing_values(own, others);
+}
+
+/// The same, and what of a node that never was as it should be needs no other machine to be wrong.
+std::string differs_of(const monitor_state& st, const blame& b,
+                       std::span<const blamed_place> places) {
+  const bool is_of_node = b.cause == blame_cause::slow || b.cause == blame_cause::misconfigured;
+  if (!is_of_node || b.rank < 0 || b.rank >= std::ssize(places) || b.node.empty()) return "";
+  const auto own = machine_values_of(st, b.node);
+  if (!own) return "";
+  auto apart = apart_of(st, b, *own, places);
+  if (b.cause != blame_cause::misconfigured) return apart;
+  const auto crowded = crowded_threads(*own, ranks_told(st, b.node));
+  return apart + (apart.empty() || crowded.empty() ? "" : "; ") + crowded;
 }
 
 /// "slow: backward takes 198 ms a step, 161 +- 4 until step 4210 (device_hot); its GPU runs at
@@ -119,35 +134,56 @@ evidence shown_of(const monitor_state& st, const blame& b, std::span<const blame
                       expected_of(st, b))};
 }
 
+using beyond_parts = std::vector<doubts_policy::beyond_part>;
+
+/// Of the parts that take longer than in any earlier run, whose that is: where most ranks' do, it
+/// is the job, and nobody's. Of very many not all are told of.
+blame_cause cause_of(const doubts_policy::beyond_part& b, const beyond_parts& all, int64_t ranks) {
+  if (b.is.by_probes) return blame_cause::misconfigured;
+  constexpr int64_t enough_ranks = 32;
+  const auto alike = std::ranges::count_if(
+      all, [&](const auto& other) { return other.is.by_past && other.part == b.part; });
+  const bool is_of_most = ranks > 1 && 2 * alike > std::min(ranks, enough_ranks);
+  return is_of_most ? blame_cause::job : blame_cause::slow;
+}
+
 /// "misconfigured: backward takes 900 ms a step, at most 240 by what its node was probed to do
 /// (cpu_starved); its processors run at 1,200 MHz, the others at 3,100"
-evidence shown_beyond(const monitor_state& st, const doubts_policy::beyond_probes& b,
-                      std::span<const blamed_place> places) {
+evidence shown_beyond(const monitor_state& st, const doubts_policy::beyond_part& b,
+                      blame_cause cause, std::span<const blamed_place> places) {
   blame as;
-  as.cause = blame_cause::misconfigured;
-  as.node = b.is.node;
+  as.cause = cause;
+  as.node = cause == blame_cause::job ? "" : b.is.node;
   as.rank = static_cast<int>(b.rank);
   as.part = b.part;
   const auto differs = differs_of(st, as, places);
+  const auto by = b.is.by_probes ? std::string("what its node was probed to do")
+                                 : fmt::format("{} earlier runs of the same work there", b.is.runs);
   return {
       b.is.seen_ms, b.is.most_ms, "ms",
-      fmt::format("{}: {} takes {} ms a step, at most {} by what its node was probed to do{}{}{}",
-                  to_string(as.cause), train::facts_of(b.part).name, digits_of_ms(b.is.seen_ms),
-                  digits_of_ms(b.is.most_ms), why_slow(st.findings, b.is.node),
+      fmt::format("{}: {} takes {} ms a step{}, at most {} by {}{}{}{}", to_string(cause),
+                  train::facts_of(b.part).name, digits_of_ms(b.is.seen_ms),
+                  cause == blame_cause::job ? fmt::format(" on rank {} as on most", b.rank) : "",
+                  digits_of_ms(b.is.most_ms), by, why_slow(st.findings, as.node),
                   differs.empty() ? "" : "; ", differs)};
 }
 
-/// Of a whole step: who has a part far beyond what its own node was probed to do, and no finding by
-/// the parts of others or by its own before (MON-11).
-void find_beyond_probes(monitor_state& st, std::set<subject>& standing, int64_t now) {
+/// Of a whole step: who has a part far beyond what its own node was probed to do, or ever took in
+/// earlier runs, and no finding by the parts of others or by its own before (MON-11).
+void find_beyond(monitor_state& st, std::set<subject>& standing, int64_t now) {
   if (!st.doubts.has_beyond(st.blames.epoch())) return;
   const auto places = places_of(st);
   std::vector<std::string> nodes;
   for (const auto& p : places) nodes.push_back(p.node);
-  for (const auto& b : st.doubts.beyond(st.blames.epoch(), nodes)) {
+  const auto all = st.doubts.beyond(st.blames.epoch(), nodes);
+  for (const auto& b : all) {
     if (standing.size() == straggler_policy::most_told) break;
-    const subject who{finding_name::slow_part, b.is.node, static_cast<int>(b.rank)};
-    if (standing.insert(who).second) st.findings.holds(who, shown_beyond(st, b, places), now);
+    const auto cause = cause_of(b, all, std::ssize(places));
+    const bool is_of_job = cause == blame_cause::job;
+    const subject who{finding_name::slow_part, is_of_job ? "" : b.is.node,
+                      is_of_job ? -1 : static_cast<int>(b.rank)};
+    if (standing.insert(who).second)
+      st.findings.holds(who, shown_beyond(st, b, cause, places), now);
   }
 }
 
@@ -189,8 +225,10 @@ void note_machine(monitor_state& st, const fbs::Hello& said) {
   if (h->gpus() != nullptr)
     for (const auto* gpu : *h->gpus()) gpus.push_back(text_of(gpu));
   const auto model = text_of(h->cpu_model()), node = text_of(said.node());
-  // Of how much memory it has a part's time knows nothing.
-  auto kind = io::perf::print_of({model, h->cores(), 0, gpus, {}}).kind;
+  // Of how much memory it has a part's time knows nothing; what of its processors a process may use
+  // is what may be set up wrong.
+  const auto cpus = std::max(h->machine_cpus(), h->cores());
+  auto kind = io::perf::print_of({model, cpus, 0, gpus, {}}).kind;
   if (std::ranges::count(st.nodes, node) > 0) st.machine_kinds[node] = std::move(kind);
 }
 
@@ -207,14 +245,16 @@ void put_parts(const monitor_state& st, fbs::FindingsT& out) {
     to.spread_ms = b.spread_ms;
     to.seen_ms = b.now_ms;
     to.off_percent = 100 * b.off;
-    const bool is_beyond = std::ranges::any_of(
+    const auto is_beyond = std::ranges::find_if(
         beyond, [&, &row = b](const auto& d) { return d.rank == row.rank && d.part == row.part; });
-    if (!suspected && !is_beyond) continue;
-    to.suspected = to_string(suspected ? b.cause : blame_cause::misconfigured);
+    if (!suspected && is_beyond == beyond.end()) continue;
+    auto as = b;
+    if (!suspected) as.cause = cause_of(*is_beyond, beyond, std::ssize(places));
+    to.suspected = to_string(as.cause);
     if (suspected) to.since_step = b.since_step;
     const auto names = slowing(st.findings, b.node);
     to.beside.assign(names.begin(), names.end());
-    to.differs = differs_of(st, b, places);
+    to.differs = differs_of(st, as, places);
   }
   out.parts_left_out = static_cast<uint32_t>(all.left_out);
   out.quiet_steps = st.blames.quiet_steps();
@@ -228,10 +268,11 @@ void hear_doubt(monitor_pointer self, const msg<fbs::Suspect>& m) {
   const auto* facts = of != nullptr ? train::operation_named(text_of(of->part())) : nullptr;
   if (facts == nullptr) return;
   auto& doubts = self->state.doubts;
-  if (m->gone()) return doubts.gone(m.epoch(), m->rank(), facts->kind, of->by_probes());
+  if (m->gone())
+    return doubts.gone(m.epoch(), m->rank(), facts->kind, of->by_probes(), m->by_past());
   doubts.hear(m.epoch(), m->rank(), facts->kind,
               {std::string(text_of(m->node())), of->mean_ms(), of->least_ms(), of->most_ms(),
-               m->seen_ms(), of->by_probes()});
+               m->seen_ms(), of->by_probes(), m->by_past(), of->configurations()});
 }
 
 /// A whole job that is slower is step_regression's.
@@ -256,7 +297,7 @@ void hear_parts(monitor_pointer self, const msg<fbs::StepDone>& m) {
     st.findings.holds(who, shown_of(st, b, places), now);
   }
   if (!self->runtime().registry.find("predictor")) st.doubts.drop_beyond();  // DBT-3
-  if (whole) find_beyond_probes(st, standing, now);
+  if (whole) find_beyond(st, standing, now);
   st.findings.gone_but(
       finding_name::slow_part, [&](const subject& who) { return standing.contains(who); }, now);
 }

@@ -49,6 +49,12 @@ uint32_t ms_since(int64_t since_ns, int64_t now_ns) {
 
 }  // namespace
 
+uint16_t rank_threads(const actor_view& worker) {
+  if (!worker.values.worker) return 0;
+  constexpr uint32_t most = std::numeric_limits<uint16_t>::max();
+  return static_cast<uint16_t>(std::min(worker.values.worker->threads, most));
+}
+
 fbs::RankVitalsT rank_vitals(uint32_t rank, const actor_view& stage, const actor_view& worker,
                              int64_t now_ns) {
   fbs::RankVitalsT out;

@@ -16,4 +16,7 @@ inline constexpr size_t most_ranks_told = 64;
 fbs::RankVitalsT rank_vitals(uint32_t rank, const actor_view& stage, const actor_view& worker,
                              int64_t now_ns);
 
+/// That its worker computes with; 0: not known.
+uint16_t rank_threads(const actor_view& worker);
+
 }  // namespace troupe::health

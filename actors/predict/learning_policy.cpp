@@ -172,12 +172,29 @@ void learning_policy::begin_epoch(const learned_step& step) {
   places_.clear();
 }
 
+std::vector<suspected_part> learning_policy::take_suspects() {
+  auto out = std::exchange(told_, {});
+  for (const auto& t : past_.take()) {
+    const auto at = places_.find(t.of.first);
+    gpu::predict::step_estimate expected;
+    expected.seconds = t.past.usual_s;
+    expected.least_s = t.past.least_s;
+    expected.most_s = t.past.most_s;
+    expected.configurations = t.past.runs;
+    out.push_back({t.of.first, at != places_.end() ? at->second.node : "", t.of.second, t.seen_ms,
+                   expected, t.gone, false, true});
+  }
+  return out;
+}
+
 void learning_policy::drop_windows() {
+  past_.drop_all();
   while (!suspected_.empty()) end_suspect(*suspected_.begin());
   windows_ = {};
 }
 
 void learning_policy::drop_windows_of(uint32_t rank) {
+  past_.drop_rank(rank);
   const auto is_of_rank = [&](const key& of) { return of.first == rank; };
   for (auto s = std::ranges::find_if(suspected_, is_of_rank); s != suspected_.end();
        s = std::ranges::find_if(suspected_, is_of_rank))
@@ -243,13 +260,18 @@ void learning_policy::add(const key& of, const place& at, uint64_t work, double 
   if (work == 0 || !(ms > 0)) return;
   const auto [w, room] = window_of(of);
   if (w.work != work) {
-    if (w.work > 0) end_suspect(of);  // else it is the first of its kind
+    if (w.work > 0) {  // else it is the first of its kind
+      end_suspect(of);
+      past_.drop(of);
+    }
     w = window{of.second, 0, 0, 0, work};
   }
   room[w.steps++] = static_cast<float>(ms);
   if (w.steps < options_.window) return;
   const auto middle_ms = static_cast<double>(upper_median(room));
   w.steps = 0;
+  if (of.first != no_rank && suspect_share_ > 0)
+    past_.judge(of, number_of(at.node), features_of(at, work), middle_ms);
   const auto expected = estimate_of(of.second, at, work);
   if (expected && !expected->outside) compare(of, at, middle_ms, *expected);
   if (doubts(of, at, w, middle_ms, expected)) return;
@@ -360,6 +382,7 @@ bool learning_policy::forget(const std::string& node) {
       continue;
     }
     for (auto& [part, model] : models_) model.forget(known->second);
+    past_.forget(known->second);
     recalled_nodes_.erase(known->second);
     known = nodes_.erase(known);
     was_known = true;
@@ -385,10 +408,11 @@ size_t learning_policy::recall(std::span<const io::perf::part_time> times) {
     if (!fits) ++unfit;
     const known_node node{t.node, t.machine};
     if (!fits || !newest.contains(node)) continue;
-    const bool taken =
-        tell_model(facts != nullptr ? facts->kind : whole_step, node, t.features, t.seconds);
+    const auto part = facts != nullptr ? facts->kind : whole_step;
+    const bool taken = tell_model(part, node, t.features, t.seconds);
     recalled_ += taken;
     if (!taken) continue;
+    past_.recall(part, nodes_.at(node), t.features, t.run, t.seconds, t.samples);
     recalled_nodes_.insert(nodes_.at(node));
     recalled_machines_[t.node] = t.machine;
   }

@@ -57,6 +57,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/predict/own_past_policy.hpp"
 #include "gpu/predict/online_policy.hpp"
 #include "gpu/predict/roofline.hpp"
 #include "gpu/predict/speed_prior.hpp"
@@ -116,6 +117,7 @@ struct suspected_part {
   gpu::predict::step_estimate expected;
   bool gone = false;
   bool by_probes = false;  ///< not by what was learned (probed_limit_policy.hpp)
+  bool by_past = false;    ///< by what earlier runs took alone (own_past_policy.hpp)
 };
 
 /// What the parts of a rank there were expected to take and took, of those whose windows are full:
@@ -186,7 +188,7 @@ class learning_policy {
 
   void hear(const learned_step& step);
   /// What has become a suspect or ceased to be one since this was asked last (LRN-6).
-  std::vector<suspected_part> take_suspects() { return std::exchange(told_, {}); }
+  std::vector<suspected_part> take_suspects();
 
   /// What the node's machine is, before its ranks make steps: once in each epoch. What the machine
   /// is that the name was known for, where that is another one and this one was never told of
@@ -239,7 +241,7 @@ class learning_policy {
   size_t parts() const noexcept { return models_.size(); }
   /// Those that it knows times of; not the one of all together.
   size_t nodes() const noexcept;
-  size_t suspects() const noexcept { return suspected_.size(); }
+  size_t suspects() const noexcept { return suspected_.size() + past_.suspects(); }
   size_t most_configurations() const noexcept;
 
  private:
@@ -383,6 +385,7 @@ class learning_policy {
   config::compute_dtype dtype_ = config::compute_dtype::f32;
   std::vector<suspected_part> told_;
   std::set<key> suspected_;
+  own_past_policy past_;
   /// Of a node's ranks, sums.
   struct comparison {
     std::set<uint32_t> ranks;

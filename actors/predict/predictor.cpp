@@ -66,7 +66,7 @@ size_t count_as_recorded(size_t here) {
          1;
 }
 
-/// The same of a number, to the bit: a recording holds no reading as large as those of most doubles.
+/// The same of a number, to the bit: a recording holds no reading as large as most doubles' bits.
 double number_as_recorded(double here) {
   const auto bits = std::bit_cast<uint64_t>(here);
   const uint64_t low = count_as_recorded(bits & UINT32_MAX), high = count_as_recorded(bits >> 32);
@@ -191,7 +191,9 @@ void recall(predictor_pointer self, const predictor_options& options) {
 bool keep(predictor_pointer self) {
   auto& st = self->state;
   if (!st.kept || !st.policy.has_news()) return true;
-  const auto kept = st.kept->add(st.policy.news());
+  auto news = st.policy.news();
+  for (auto& t : news) t.run = st.run;
+  const auto kept = st.kept->add(news);
   if (!kept) {
     st.keep_problem = kept.error().message;
     return false;
@@ -244,6 +246,7 @@ void tell_suspects(predictor_pointer self, const msg<fbs::StepTimes>& step) {
                  m.node = s.node;
                  m.expected = to_message(train::facts_of(s.part).name, s.expected);
                  m.expected->by_probes = s.by_probes;
+                 m.by_past = s.by_past;
                  m.seen_ms = s.seen_ms;
                  m.step = step->step();
                  m.gone = s.gone;
@@ -398,6 +401,7 @@ predictor_actor::behavior_type predictor(predictor_pointer self, predictor_optio
   st.store_is_usual = options.job.predict.store.empty();
   st.keep_in_ns = ns_of(defaults::predictor_keeps);
   st.keep_ns = now_ns(*self) + st.keep_in_ns;
+  st.run = static_cast<uint64_t>(std::max<int64_t>(1, st.keep_ns));
   recall(self, options);
   show(self);
   self->set_exit_handler([self](const caf::exit_msg& m) {

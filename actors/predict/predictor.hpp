@@ -110,6 +110,7 @@ struct predictor_state {
   bool store_is_usual = false;  ///< no person named it
   std::string store_problem = {};  ///< since it was read
   std::string keep_problem = {};   ///< of the last time that it was added to
+  uint64_t run = 0;                ///< what is kept is of this one: when it began
   int64_t keep_ns = 0;     ///< when it is added to next
   int64_t keep_in_ns = 0;  ///< that long after the time before
 };

@@ -171,6 +171,8 @@ msg<fbs::StageReady> stage_ready(worker_pointer self, const message_header& caus
   const auto facts = st.engine->facts();
   publish(self, "ready", [&](fbs::WorkerStatusT& w) {
     w.control = facts.control;
+    if (st.options.device == "host")
+      w.threads = static_cast<uint32_t>(std::max(st.options.threads, 0));
     w.actuation_p50_ms = w.actuation_p99_ms = -1;
   });
   show_saver(self);

@@ -168,6 +168,27 @@ std::optional<std::string> parse_unified_cgroup(std::string_view text) {
   return std::string(*path);
 }
 
+std::optional<double> parse_cpu_quota(std::string_view text) {
+  auto line = take_line(text);
+  const auto most_us = number<uint64_t>(take_word(line));  // "max" is none
+  const auto period_us = number<uint64_t>(take_word(line));
+  if (!most_us || *most_us == 0 || !period_us || *period_us == 0) return std::nullopt;
+  return static_cast<double>(*most_us) / static_cast<double>(*period_us);
+}
+
+std::optional<double> least_cpu_quota(
+    std::string_view groups,
+    const std::function<std::string(const std::filesystem::path&)>& cpu_max_of) {
+  const auto path = parse_unified_cgroup(groups);
+  if (!path) return std::nullopt;
+  std::optional<double> least;
+  for (auto group = std::filesystem::path(*path).relative_path();; group = group.parent_path()) {
+    if (const auto quota = parse_cpu_quota(cpu_max_of(group)))
+      least = std::min(least.value_or(*quota), *quota);
+    if (group.empty()) return least;
+  }
+}
+
 std::optional<double> parse_cpu_mhz(std::string_view text) {
   std::vector<double> all;
   while (!text.empty()) {

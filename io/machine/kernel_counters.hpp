@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +52,15 @@ std::optional<uint64_t> parse_throttled_us(std::string_view text);
 /// Of /proc/self/cgroup: the path of the unified hierarchy (version 2), e.g. "/job.slice". Its own
 /// string: callers hand in what they have just read, and keep the path alone.
 std::optional<std::string> parse_unified_cgroup(std::string_view text);
+
+/// Of a control group's cpu.max: how many processors' time it may use; nothing: it has no limit.
+std::optional<double> parse_cpu_quota(std::string_view text);
+
+/// The least of a process's group and those above it, in the unified hierarchy. `groups`: of
+/// /proc/PID/cgroup. `cpu_max_of`: the text of a group's cpu.max, by its path in the hierarchy.
+std::optional<double> least_cpu_quota(
+    std::string_view groups,
+    const std::function<std::string(const std::filesystem::path&)>& cpu_max_of);
 
 /// Of /proc/cpuinfo, where the kernel says clocks there: the middle one of its processors', MHz.
 std::optional<double> parse_cpu_mhz(std::string_view text);

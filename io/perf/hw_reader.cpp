@@ -150,26 +150,10 @@ void read_names(const hw_tree& tree, hw_profile& out) {
   }
 }
 
-/// Of an unlimited group's "max 100000" nothing.
-hw_profile::value quota_in(std::string_view text) {
-  const auto line = trimmed(text);
-  const auto blank = line.find(' ');
-  if (blank == line.npos) return std::nullopt;
-  const auto most = number_in(line.substr(0, blank)), period = number_in(line.substr(blank + 1));
-  if (!most || !period || *period <= 0) return std::nullopt;
-  return *most / *period;
-}
-
-/// The least of a group's quota and those above it.
 hw_profile::value quota_of(const hw_tree& tree) {
-  const auto path = parse_unified_cgroup(tree.text("proc/self/cgroup"));
-  if (!path) return std::nullopt;
-  hw_profile::value out;
-  for (auto group = fs::path(*path).relative_path();; group = group.parent_path()) {
-    if (const auto one = quota_in(tree.text(fs::path("sys/fs/cgroup") / group / "cpu.max")))
-      out = std::min(out.value_or(*one), *one);
-    if (group.empty()) return out;
-  }
+  return least_cpu_quota(tree.text("proc/self/cgroup"), [&](const fs::path& group) {
+    return tree.text(fs::path("sys/fs/cgroup") / group / "cpu.max");
+  });
 }
 
 /// Processors of two kinds: of Intel's by their units, of others' by their capacity.

@@ -22,6 +22,7 @@ constexpr summed_file part_file{most_part_times, max_part_time_bytes};
 constexpr double part_range_s = 1e7, shortest_part_s = 1e-12, feature_range = 1e18;
 constexpr size_t features_read = 32;
 constexpr double samples_range = 1e15;
+constexpr uint64_t run_range = uint64_t{1} << 53;
 
 /// More names than that are taken by nobody but a fault of ours.
 constexpr int names_tried = 1000;
@@ -65,6 +66,14 @@ double part_number(const nlohmann::json& j, const char* key) {
   return it != j.end() && it->is_number() ? it->get<double>() : std::nan("");
 }
 
+/// Not known where it is not there, or is none that we write.
+uint64_t part_run(const nlohmann::json& j) {
+  const auto it = j.find("run");
+  if (it == j.end() || !it->is_number_unsigned()) return 0;
+  const auto run = it->get<uint64_t>();
+  return run < run_range ? run : 0;
+}
+
 }  // namespace
 
 std::string part_time_line(const part_time& time) {
@@ -76,6 +85,7 @@ std::string part_time_line(const part_time& time) {
                            {"features", time.features}};
   if (time.machine.is_known()) j["machine"] = time.machine.kind;
   if (time.machine.is_known() && !time.machine.gpu_ids.empty()) j["gpu_ids"] = time.machine.gpu_ids;
+  if (time.run > 0 && time.run < run_range) j["run"] = time.run;
   return summed_line(j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
@@ -98,7 +108,8 @@ std::optional<part_time> parse_part_time(std::string_view line) {
                    std::move(*features),
                    seconds,
                    static_cast<uint64_t>(samples),
-                   {std::move(*machine), std::move(*gpu_ids)}};
+                   {std::move(*machine), std::move(*gpu_ids)},
+                   part_run(*j)};
 }
 
 result<part_times> read_part_times(const std::filesystem::path& file) {

@@ -227,6 +227,7 @@ TEST_CASE("node: its heartbeat says how its ranks and its machine are, as they p
   REQUIRE(f.assigned(scripted_node::ranks_of({4, 7})));
   f.runtime().registry.find("worker/7")->publish([](auto& values) {
     values_of<fbs::WorkerStatusT>(values).operations = 99;
+    values_of<fbs::WorkerStatusT>(values).threads = 6;
   });
   f.runtime().registry.find("worker/7")->publish("backward", 1);
   f.pass(250ms);
@@ -237,6 +238,7 @@ TEST_CASE("node: its heartbeat says how its ranks and its machine are, as they p
   CHECK(ranks[0]->state() == fbs::RankState::starting);
   CHECK(ranks[1]->state() == fbs::RankState::computing);
   CHECK(ranks[1]->finished() == 99);
+  CHECK(second->vitals()->rank_threads() == 6);
 }
 
 TEST_CASE("node: an answered heartbeat says how far the coordinator's clock is") {

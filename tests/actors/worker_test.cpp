@@ -512,6 +512,7 @@ TEST_CASE("worker: FinishStep updates, or ends an evaluation, and tells what its
     const auto shown = std::move(f.status().values->worker);
     CHECK(shown->step == 9);
     CHECK(shown->process_peak_bytes == 150 << 20);
+    CHECK(shown->threads == 5);
     CHECK(shown->actuation_p50_ms == 1.5);
     CHECK(shown->actuation_p99_ms == 2.5);
     REQUIRE(shown->parts.size() == 2);

@@ -248,7 +248,7 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
            row{R"({"medic":{}})", "", {"examined", "bad"}},
            row{R"({"worker":{}})", "",
                {"number", "step", "parts", "operations", "median_ms", "process_peak_bytes",
-                "control", "actuation_p50_ms", "actuation_p99_ms"}},
+                "control", "actuation_p50_ms", "actuation_p99_ms", "threads"}},
            row{R"({"worker":{"checkpoint":{"ring_slots":{}}}})",
                "/checkpoint",
                {"saves", "durable", "failed", "share_bytes", "durable_bytes", "ring_wait_ms",

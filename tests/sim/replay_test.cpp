@@ -287,7 +287,7 @@ msg<fbs::HwProfile> profile_with(uint32_t rank, double cpus) {
   });
 }
 
-/// What the coordinator tells of machines, and a person's question about the one that is not probed.
+/// What the coordinator tells of machines, and a person's question about one that is not probed.
 caf::behavior prior_asker(forgetter_pointer self, const predictor_actor& predictor) {
   self->delayed_send(self, std::chrono::milliseconds(1), caf::tick_atom_v);
   return {[self, predictor](caf::tick_atom) {

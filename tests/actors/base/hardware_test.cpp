@@ -47,6 +47,12 @@ TEST_CASE("machine: memory is what the control groups of the process leave of it
   CHECK(hardware_facts(here / "groups", here / "fs").memory_bytes == physical_memory());
 }
 
+TEST_CASE("machine: it has at least the processors that the process may use") {
+  const auto facts = hardware_facts();
+  CHECK(facts.cores > 0);
+  CHECK(facts.machine_cpus >= facts.cores);
+}
+
 TEST_CASE("machine: the driver of its GPUs is the version that its module says") {
   const scratch here;
   const auto driver_of = [&](const char* text) {

@@ -128,12 +128,14 @@ namespace {
 
 /// Says what a machine is.
 void say_hello(training_replicas& f, const char* node, const char* processor,
-               const parts_strings& gpus = {}, uint64_t memory_bytes = 0) {
+               const parts_strings& gpus = {}, uint64_t memory_bytes = 0, uint32_t cores = 8,
+               uint32_t machine_cpus = 0) {
   f.coordinator.tell(f.target, make_msg<fbs::Hello>({}, [&](auto& h) {
                        h.node = node;
                        h.hardware = std::make_unique<fbs::HardwareFactsT>();
                        h.hardware->cpu_model = processor;
-                       h.hardware->cores = 8;
+                       h.hardware->cores = cores;
+                       h.hardware->machine_cpus = machine_cpus;
                        h.hardware->gpus = gpus;
                        h.hardware->memory_bytes = memory_bytes;
                      }));
@@ -198,5 +200,30 @@ TEST_CASE(
     REQUIRE(f.names() == parts_strings{"slow_part b 1"});
     const bool is_alike = std::string(other) == "GPU 2";
     CHECK(f.findings(true).parts.at(0)->differs.empty() != is_alike);
+  }
+}
+
+TEST_CASE(
+    "MON-10: a node that may use fewer processors is of its machine's kind, and told by that") {
+  for (const uint32_t machine_cpus : {8u, 0u}) {
+    CAPTURE(machine_cpus);
+    training_replicas f(false, 10);
+    say_hello(f, "a", "x", {}, 0, 8, machine_cpus);
+    say_hello(f, "b", "x", {}, 0, 2, machine_cpus);
+    f.rank_threads = {8, 2};
+    f.first_machine = [](auto& m) { m.cpus = 8; };
+    f.second_machine = [](auto& m) {
+      m.cpus = 8;
+      m.quota_cpus = 2;
+    };
+    f.make_steps(20, 400, 400);
+    f.make_steps(8, 400, 480);
+    REQUIRE(f.names() == parts_strings{"slow_part b 1"});
+    // Of how many processors the machine has nobody else knows.
+    const std::string differs =
+        machine_cpus > 0
+            ? "its rank has 2 threads, the other 8; it may use 2 processors, the other 8"
+            : "";
+    CHECK(f.findings(true).parts.at(0)->differs == differs);
   }
 }

@@ -21,12 +21,14 @@ struct predicted_replicas : training_replicas {
   predicted_replicas() : training_replicas(false, 10) {
     run->started(caf::actor_cast<caf::weak_actor_ptr>(person.self()), 1);
   }
-  void begin_predictor(const std::function<void(config::job&)>& edit = {}) {
+  void begin_predictor(const std::function<void(config::job&)>& edit = {},
+                       std::shared_ptr<predict::kept_times> kept = {}) {
     auto job = train::test::planned_job().job;
     job.parallel.data = 2;
     if (edit) edit(job);
     predict::predictor_options o{std::move(job), monitor_epoch};
     o.monitor = target;
+    o.kept = std::move(kept);
     predictor = spawn(predict::predictor, o);
   }
   void tell_times(double first_ms, double second_ms) {

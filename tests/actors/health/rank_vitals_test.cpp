@@ -84,6 +84,16 @@ TEST_CASE("rank vitals: a rank computes, waits for another, or has nothing to do
   CHECK(rank_vitals(5, {}, {}, 12 * s).state == RankState::starting);
 }
 
+TEST_CASE("rank vitals: the threads that a worker says it computes with") {
+  auto w = worker("forward");
+  CHECK(rank_threads(w) == 0);
+  w.values.worker->threads = 24;
+  CHECK(rank_threads(w) == 24);
+  w.values.worker->threads = UINT32_MAX;
+  CHECK(rank_threads(w) == UINT16_MAX);
+  CHECK(rank_threads({}) == 0);
+}
+
 TEST_CASE("rank vitals: it saves beside what it does") {
   auto w = worker("forward");
   w.values.worker->checkpoint = std::make_unique<fbs::SaverStatusT>();
@@ -128,6 +138,8 @@ TEST_CASE("vitals of 64 ranks and 8 GPUs take at most 4 KiB of a heartbeat") {
       m.gpu_mhz = 1980;
       m.gpu_c = 61;
       m.gpu_limit_w = 700;
+      m.quota_cpus = 12.5;
+      h.vitals->rank_threads = 24;
       for (size_t i = 0; i < 2 * most_rules_a_beat; ++i) {
         auto& r = *m.log_rules.emplace_back(std::make_unique<fbs::LogRuleCountT>());
         r.rule = std::string(24, 'r');

@@ -28,6 +28,7 @@ struct watched_cluster : troupe::test::actor_fixture {
   monitor_actor target;
   uint64_t sequence = 0, step = 10;
   std::vector<uint32_t> finished;
+  std::vector<uint16_t> rank_threads = {};  ///< by node; of those beyond nothing is told
   std::vector<size_t> everybody;
 
   explicit watched_cluster(
@@ -70,6 +71,8 @@ struct watched_cluster : troupe::test::actor_fixture {
                            *h.vitals->ranks.emplace_back(std::make_unique<fbs::RankVitalsT>());
                        r.rank = static_cast<uint32_t>(node);
                        r.finished = node < finished.size() ? finished[node] : 0;
+                       h.vitals->rank_threads =
+                           node < rank_threads.size() ? rank_threads[node] : uint16_t{0};
                        if (!machine) return;
                        h.vitals->machine = std::make_unique<fbs::MachineVitalsT>();
                        machine(*h.vitals->machine);

@@ -1,4 +1,5 @@
-// What a node's own probes rule out is found by the monitor, of a pair of nodes as of one (MON-11).
+// What the own probes of a node, and its own earlier runs, rule out is found by the monitor, of a pair
+// of nodes as of one (MON-11).
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
 
+#include "actors/predict/kept_times.hpp"
 #include "messages/text.hpp"
 #include "tests/actors/health/predicted_replicas.hpp"
 
@@ -84,4 +86,93 @@ TEST_CASE("MON-11: what is as its node's probes allow is none, though a roofline
   probed_replicas f;
   f.train_at(60, 100, 100);
   CHECK(f.names().empty());
+}
+
+TEST_CASE("MON-11: threads that share processors are told of a node that is wrong as all others") {
+  probed_replicas f;
+  f.rank_threads = {8, 2};
+  f.first_machine = f.second_machine = [](auto& m) { m.cpus = 2; };
+  f.train_at(55, 400, 400);
+  REQUIRE(f.names() == std::vector<std::string>{"slow_part a 0", "slow_part b 1"});
+  const auto found = f.findings().findings;
+  CHECK(found[0]->text.ends_with("; its rank has 8 threads on 2 processors"));
+  CHECK(found[1]->text.find("processors") == std::string::npos);
+  const auto all = f.findings(true);
+  for (const auto& p : all.parts)
+    if (p->rank == 0 && !p->suspected.empty())
+      CHECK(p->differs == "its rank has 8 threads on 2 processors");
+}
+
+namespace {
+
+/// What runs of the same work have kept, in each of which its backward took 400 ms.
+std::shared_ptr<predict::kept_times> kept_of_runs(predicted_replicas& f, int runs) {
+  const std::shared_ptr<predict::kept_times> kept = predict::times_in_memory({});
+  for (int run = 0; run < runs; ++run) {
+    f.begin_predictor({}, kept);
+    f.train_at(20, 400, 400);
+    caf::anon_send_exit(f.predictor, caf::exit_reason::user_shutdown);
+    f.settle();
+  }
+  ++f.epoch;  // what was normal until now is not known
+  return kept;
+}
+
+/// Whose parts are told of; what else is found of replicas that are so unlike is not looked at.
+std::vector<std::string> slow_parts(predicted_replicas& f) {
+  auto names = f.names();
+  std::erase_if(names, [](const auto& name) { return !name.starts_with("slow_part"); });
+  return names;
+}
+
+std::string slow_part_text(const fbs::FindingsT& all) {
+  const auto found = std::ranges::find_if(
+      all.findings, [](const auto& finding) { return finding->name == "slow_part"; });
+  return found != all.findings.end() ? (*found)->text : "";
+}
+
+}  // namespace
+
+TEST_CASE("MON-11: what takes longer than in all earlier runs is found, of a node without peers") {
+  predicted_replicas f;
+  const auto kept = kept_of_runs(f, 3);
+  f.begin_predictor({}, kept);
+  f.train_at(40, 400, 800);
+  CHECK(slow_parts(f).empty());
+  f.train_at(15, 400, 800);
+  CHECK(slow_parts(f) == std::vector<std::string>{"slow_part b 1"});
+  const auto found = f.findings(true);
+  const auto text = slow_part_text(found);
+  CHECK_MESSAGE(
+      text.starts_with("slow: backward takes 800 ms a step, at most 592 by 3 earlier runs "
+                       "of the same work there"),
+      text);
+  const auto shown = std::ranges::count_if(
+      found.parts, [](const auto& p) { return p->rank == 1 && p->suspected == "slow"; });
+  CHECK(shown == 1);
+  f.train_at(75, 400, 400);
+  CHECK(std::ranges::count(slow_parts(f), "slow_part b 1") == 0);
+}
+
+TEST_CASE("MON-11: where all take longer than in all earlier runs it is the job, and nobody's") {
+  predicted_replicas f;
+  const auto kept = kept_of_runs(f, 3);
+  f.begin_predictor({}, kept);
+  f.train_at(60, 800, 800);
+  CHECK(slow_parts(f) == std::vector<std::string>{"slow_part "});
+  const auto found = f.findings(true);
+  const auto text = slow_part_text(found);
+  CHECK_MESSAGE(text.starts_with("job: backward takes 800 ms a step on rank 0 as on most, at most "
+                                 "592 by 3 earlier runs"),
+                text);
+  CHECK(std::ranges::count_if(found.parts, [](const auto& p) { return p->suspected == "job"; }) ==
+        2);
+}
+
+TEST_CASE("MON-11: by two earlier runs nobody knows how much runs differ, and nobody is named") {
+  predicted_replicas f;
+  const auto kept = kept_of_runs(f, 2);
+  f.begin_predictor({}, kept);
+  f.train_at(60, 400, 800);
+  CHECK(slow_parts(f).empty());
 }

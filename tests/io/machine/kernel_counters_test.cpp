@@ -1,6 +1,8 @@
 // Files of the kernel: real ones, ones of other kernels, and hostile ones.
 #include "io/machine/kernel_counters.hpp"
 
+#include <filesystem>
+#include <map>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -98,6 +100,28 @@ TEST_CASE("packets with errors: those of all interfaces but loopback") {
   CHECK_FALSE(parse_packet_errors("eth0: a b c\n"));
   CHECK(parse_packet_errors("eth0: 1 1 3\n") == 3);
   CHECK(parse_packet_errors("a: 0 0 18446744073709551615\nb: 0 0 5\n") == UINT64_MAX);
+}
+
+TEST_CASE(
+    "control groups: the processors' time that a process may use is the least of its groups'") {
+  CHECK(parse_cpu_quota("250000 100000\n") == 2.5);
+  CHECK(parse_cpu_quota("50000 100000") == 0.5);
+  for (const auto* none : {"max 100000\n", "", "100000\n", "0 100000\n", "100000 0\n",
+                           "-1 100000\n", "1e5 100000\n", "99999999999999999999 100000\n"}) {
+    CAPTURE(none);
+    CHECK_FALSE(parse_cpu_quota(none));
+  }
+  const std::map<std::string, std::string> of_groups{
+      {"", "max 100000"}, {"job", "200000 100000"}, {"job/rank", "300000 100000"}};
+  const auto read = [&](const std::filesystem::path& group) {
+    const auto found = of_groups.find(group.string());
+    return found != of_groups.end() ? found->second : std::string();
+  };
+  CHECK(least_cpu_quota("0::/job/rank\n", read) == 2);
+  CHECK(least_cpu_quota("0::/job\n", read) == 2);
+  CHECK_FALSE(least_cpu_quota("0::/\n", read));
+  CHECK_FALSE(least_cpu_quota("0::/other\n", read));
+  CHECK_FALSE(least_cpu_quota("3:cpu:/job\n", read));
 }
 
 TEST_CASE("control groups: throttled time, and the path of the unified hierarchy") {
