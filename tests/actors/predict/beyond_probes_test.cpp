@@ -1,5 +1,5 @@
-// What the own probes of a node, and its own earlier runs, rule out is found by the monitor, of a pair
-// of nodes as of one (MON-11).
+// What the own probes of a node, and its own earlier runs, rule out is found by the monitor, of a
+// pair of nodes as of one (MON-11).
 #include <algorithm>
 #include <memory>
 #include <string>

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -46,6 +47,16 @@ TEST_CASE("part times: what was added is read, in order, with all digits") {
   CHECK(read->times[0] == first[0]);
   CHECK(read->times[1] == first[1]);
   CHECK(read->times[2] == second[0]);
+}
+
+TEST_CASE("part times: a line tells of its run, and one of an earlier release of none") {
+  auto t = time_of(0.5);
+  CHECK(part_time_line(t).find("run") == std::string::npos);
+  CHECK(parse_part_time(part_time_line(t))->run == 0);
+  t.run = (uint64_t{1} << 53) - 1;
+  CHECK(parse_part_time(part_time_line(t)) == t);
+  t.run = uint64_t{1} << 53;  // other programs read it as a double
+  CHECK(parse_part_time(part_time_line(t))->run == 0);
 }
 
 TEST_CASE("part times: a line tells of the node's machine, and one of an earlier release of none") {
