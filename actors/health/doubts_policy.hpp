@@ -1,7 +1,8 @@
 // What the predictor doubts: parts of ranks' steps that take longer than it expects. By what was
 // learned it is evidence that stands in findings which the monitor has for reasons of its own; no
 // finding is made of one. Where a part takes far longer than its node's own probes allow, or than
-// it ever took there in earlier runs, the monitor finds it: no peer and no earlier step has to tell.
+// it ever took there in earlier runs, the monitor finds it: no peer and no earlier step of the run
+// has to tell.
 //
 // Pure.
 //
