@@ -393,11 +393,10 @@ constinit const property rows[] = {
         "the clipped steps so far allow. Stages have one norm, and hold"),
     key<&job::swap, &swap_section::weights>(
         "swap.weights",
-        "Where bfloat16 weights are of what lives on a drive: stored = in files of their own, 14 "
-        "bytes a parameter with its master and moments; derived = nowhere, 12 bytes: masters are "
-        "read, and rounded, in their place; auto = stored, unless the drive has no room for them "
-        "and has it for the rest. Losses are the same to the bit, and so are checkpoints. No "
-        "matter in float32"),
+        "Where bfloat16 weights of what lives on a drive are: stored = in files, 14 bytes a "
+        "parameter with its master and moments; derived = nowhere, 12 bytes: masters are read and "
+        "rounded; auto = stored, unless the drive has no room for them and has it for the rest. "
+        "Losses and checkpoints are the same to the bit. No matter in float32"),
     key<&job::swap, &swap_section::keep_layers>(
         "swap.keep_layers",
         "The last layers of each stage, so many, keep what backward needs of them in memory, all "
