@@ -162,6 +162,21 @@ struct replicas {
     return out;
   }
 
+  /// The same of all ranks, which meet in what is made again.
+  std::vector<step_outcome> updated(int64_t step, std::vector<pending>& firsts) {
+    std::vector<step_outcome> out;
+    for (auto& first : firsts) out.push_back(first.get());
+    std::vector<std::optional<pending>> seconds(out.size());
+    for (size_t r = 0; r < out.size(); ++r)
+      if (out[r].again) ranks[r]->update(step, 1e-2, seconds[r].emplace().outcome());
+    for (size_t r = 0; r < out.size(); ++r) {
+      if (!seconds[r]) continue;
+      out[r] = seconds[r]->get();
+      CHECK_FALSE(out[r].again);
+    }
+    return out;
+  }
+
   /// The loss of one step of all.
   double step(int64_t number) {
     std::vector<pending> updates;
@@ -170,8 +185,9 @@ struct replicas {
       updates.push_back(finish(r, number));
     }
     double loss = 0;
+    const auto all = updated(number, updates);
     for (size_t r = 0; r < ranks.size(); ++r) {
-      const auto told = updated(r, number, updates[r]);
+      const auto& told = all[r];
       loss += told.loss_sum;
       if (r == 0) norm = told.grad_norm;
       CHECK(told.grad_norm == norm);

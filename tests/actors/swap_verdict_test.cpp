@@ -161,7 +161,7 @@ TEST_CASE("ENG-11 SWP-9: replicas: a step that is made again tells the digests o
         if (backward.digest) two.ranks[r]->digest_weights();
         two.ranks[r]->update(step, 1e-2, updates[r].outcome());
       }
-      for (size_t r = 0; r < 2; ++r) out.push_back(two.updated(r, step, updates[r]).digests);
+      for (auto& told : two.updated(step, updates)) out.push_back(std::move(told.digests));
     }
     return out;
   };
