@@ -178,7 +178,7 @@ class stored_gradient {
  public:
   stored_gradient(const std::filesystem::path& file, int replica, int replicas, bool verify = true)
       : slice(slice_of(elements, {replica, replicas})),
-        state(slice.part, 2048, false),
+        state(slice.part, 2048, io::chunk_weights::masters),
         layout(slice, state) {
     auto made = io::swap_io::make({});
     REQUIRE(made);
