@@ -21,7 +21,7 @@ using namespace troupe::sim;
 
 namespace {
 
-constexpr int64_t ms = 1'000'000;
+constexpr int64_t millisecond = 1'000'000;
 
 simulation_outcome run(const simulation_options& o) {
   auto done = simulate(o);
@@ -36,7 +36,7 @@ simulation_outcome run_with(fault_kind kind, int64_t at_ms, int64_t lasts_ms, ui
   o.nodes = 4;
   o.pipeline = 2;
   o.launches = 2;
-  o.faults = {{kind, at_ms * ms, lasts_ms * ms, random}};
+  o.faults = {{kind, at_ms * millisecond, lasts_ms * millisecond, random}};
   return run(o);
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("simulation: a slow replica is busy for longer, and the others wait fo
   o.times.jitter = 0;
   constexpr uint32_t slow = 2;
   constexpr uint64_t four_times = 2;
-  o.faults = {{fault_kind::slow_device, ms, 60'000 * ms, four_times, std::to_string(slow)}};
+  o.faults = {{fault_kind::slow_device, millisecond, 60'000 * millisecond, four_times, std::to_string(slow)}};
   std::vector<std::vector<train::step_part>> ranks(4);  // of the last step
   o.sees = [&](const any_msg& m, int64_t) {
     if (m.type() != message_traits<fbs::StepDone>::id) return;
@@ -181,7 +181,7 @@ TEST_CASE(
   o.nodes = 2;
   o.steps = 12;
   o.checkpoint_every = 1;
-  o.times.save_ns = 300 * ms;  // several steps long
+  o.times.save_ns = 300 * millisecond;  // several steps long
   o.when_busy = config::when_busy::block;
   const auto blocks = run(o);
   CHECK_MESSAGE(!blocks.violation, blocks.violation.value_or(""));
@@ -214,12 +214,12 @@ TEST_CASE("simulation: steps go on while a checkpoint is written") {
   o.checkpoint_every = 0;
   const auto none = run(o);
   o.checkpoint_every = 6;
-  o.times.save_ns = 40 * ms;
+  o.times.save_ns = 40 * millisecond;
   const auto one_beside = run(o);
   CHECK(one_beside.checkpoints == none.checkpoints + 1);
   CHECK(one_beside.checkpoint_wait_ms == 0);
   // The same virtual time but for the last save: the one of step 6 cost nothing.
-  CHECK(one_beside.virtual_ns - none.virtual_ns < 40 * ms);
+  CHECK(one_beside.virtual_ns - none.virtual_ns < 40 * millisecond);
 }
 
 TEST_CASE("simulation: the same seed gives the same events, another seed others") {
@@ -227,7 +227,7 @@ TEST_CASE("simulation: the same seed gives the same events, another seed others"
   o.nodes = 4;
   o.pipeline = 2;
   rng random(3);
-  o.faults = draw_faults(random, all_faults(), 4, 600 * ms);
+  o.faults = draw_faults(random, all_faults(), 4, 600 * millisecond);
   o.launches = 3;
   const auto first = run(o), again = run(o);
   CHECK(first.fingerprint == again.fingerprint);
@@ -261,8 +261,8 @@ TEST_CASE("HEAL-3: simulation: a run that recovers makes all its steps, whatever
     // From where the first steps are made; some fall into the recovery from another.
     const auto count = static_cast<int>(1 + random.below(3));
     o.faults =
-        draw_faults(random, {fault_kind::crash_node, fault_kind::lose_node}, count, 400 * ms);
-    for (auto& f : o.faults) f.at_ns += 350 * ms;
+        draw_faults(random, {fault_kind::crash_node, fault_kind::lose_node}, count, 400 * millisecond);
+    for (auto& f : o.faults) f.at_ns += 350 * millisecond;
     const auto done = run(o);
     CAPTURE(seed);
     CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
@@ -289,13 +289,13 @@ TEST_CASE("SIM-16: simulation: with a spare left nobody waits for a process that
     o.checkpoint_every = static_cast<int>(random.below(4));
     o.recovers = true;
     o.faults = draw_faults(random, {fault_kind::crash_node, fault_kind::lose_node},
-                           static_cast<int>(1 + random.below(2)), 400 * ms);
-    for (auto& f : o.faults) f.at_ns += 350 * ms;
+                           static_cast<int>(1 + random.below(2)), 400 * millisecond);
+    for (auto& f : o.faults) f.at_ns += 350 * millisecond;
     const auto done = run(o);
     CAPTURE(seed);
     CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
     CHECK_MESSAGE(done.ends == std::vector<std::string>{"success"}, fmt::format("{}", done.faults));
-    CHECK(done.virtual_ns < 120 * 1000 * ms);  // recovery.wait_s is 600
+    CHECK(done.virtual_ns < 120 * 1000 * millisecond);  // recovery.wait_s is 600
     crashes += done.faults.size();
   }
   CHECK(crashes > 100);
@@ -314,13 +314,13 @@ TEST_CASE("SIM-16: simulation: without a spare a job goes on with the replicas t
     o.checkpoint_every = static_cast<int>(random.below(4));
     o.recovers = o.fewer_replicas = true;
     o.faults = draw_faults(random, {fault_kind::crash_node, fault_kind::lose_node},
-                           static_cast<int>(1 + random.below(2)), 400 * ms);
-    for (auto& f : o.faults) f.at_ns += 350 * ms;
+                           static_cast<int>(1 + random.below(2)), 400 * millisecond);
+    for (auto& f : o.faults) f.at_ns += 350 * millisecond;
     const auto done = run(o);
     CAPTURE(seed);
     CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
     CHECK_MESSAGE(done.ends == std::vector<std::string>{"success"}, fmt::format("{}", done.faults));
-    CHECK(done.virtual_ns < 300 * 1000 * ms);  // recovery.return_s is 60, wait_s is 600
+    CHECK(done.virtual_ns < 300 * 1000 * millisecond);  // recovery.return_s is 60, wait_s is 600
     if (!o.relaunches) alone += done.faults.size();
   }
   CHECK(alone > 50);
@@ -338,7 +338,7 @@ TEST_CASE("simulation: a device that hangs is given up by a timeout") {
   const auto done = run_with(fault_kind::hang_device, 300, 0, 1);
   CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
   CHECK(done.launches == 2);
-  CHECK(done.virtual_ns > 600'000 * ms);
+  CHECK(done.virtual_ns > 600'000 * millisecond);
 }
 
 TEST_CASE("simulation: random clusters and faults violate nothing") {
@@ -370,7 +370,7 @@ TEST_CASE("SIM-12: starts from nothing and from older ones lose nothing that was
     o.launches = 6;
     o.returns = 0.7;
     o.keep = static_cast<int>(seed % 3);
-    if (seed % 2 == 0) o.faults = {{fault_kind::crash_head, 400 * ms, 0, seed}};
+    if (seed % 2 == 0) o.faults = {{fault_kind::crash_head, 400 * millisecond, 0, seed}};
     const auto done = run(o);
     CHECK_MESSAGE(!done.violation, (done.violation ? *done.violation : ""));
     CHECK(done.launches == 6);
@@ -387,7 +387,7 @@ TEST_CASE("SIM-13: a start takes the second tier's where the first one is taken 
     o.launches = 4;
     o.second = true;
     o.wipes = 1;
-    o.faults = {{fault_kind::crash_head, 300 * ms, 0, seed}};
+    o.faults = {{fault_kind::crash_head, 300 * millisecond, 0, seed}};
     const auto done = run(o);
     CHECK_MESSAGE(!done.violation, (done.violation ? *done.violation : ""));
     second_starts += done.folders.second_starts;
@@ -401,17 +401,17 @@ TEST_CASE("simulation: a run whose first tier is full saves its last in the seco
     o.steps = 6;
     o.second = true;
     o.real_folders = true;
-    o.faults = {{fault_kind::tier_out, 200 * ms, 60'000 * ms, how}};
+    o.faults = {{fault_kind::tier_out, 200 * millisecond, 60'000 * millisecond, how}};
     const auto done = run(o);
     CHECK_MESSAGE(!done.violation, (done.violation ? *done.violation : ""));
     CHECK(done.folders.second_falls == 1);
     CHECK(done.ends == std::vector<std::string>{"success"});
-    CHECK(done.virtual_ns < 60'000 * ms);
+    CHECK(done.virtual_ns < 60'000 * millisecond);
     o.second = false;  // then it waits for room
     const auto waits = run(o);
     CHECK_MESSAGE(!waits.violation, (waits.violation ? *waits.violation : ""));
     CHECK(waits.ends == std::vector<std::string>{"success"});
-    CHECK(waits.virtual_ns > 60'000 * ms);
+    CHECK(waits.virtual_ns > 60'000 * millisecond);
   }
 }
 
@@ -424,11 +424,11 @@ TEST_CASE("simulation: a killed export is made by the next start, beside what is
       o.steps = 4;
       o.launches = 3;
       o.real_folders = true;
-      o.times.files.name_ns = 20 * ms;
-      o.times.export_ns = 40 * ms;
-      o.faults = {{fault_kind::second_launcher, 100 * ms, 0, 1}};
-      if (foreign) o.faults.push_back({fault_kind::foreign_folder, 150 * ms, 0, 8});
-      o.faults.push_back({fault_kind::crash_head, (340 + at) * ms, 0, 0});
+      o.times.files.name_ns = 20 * millisecond;
+      o.times.export_ns = 40 * millisecond;
+      o.faults = {{fault_kind::second_launcher, 100 * millisecond, 0, 1}};
+      if (foreign) o.faults.push_back({fault_kind::foreign_folder, 150 * millisecond, 0, 8});
+      o.faults.push_back({fault_kind::crash_head, (340 + at) * millisecond, 0, 0});
       const auto done = run(o);
       CHECK_MESSAGE(!done.violation, (done.violation ? *done.violation : ""));
       CHECK(done.folders.exports >= 1);
