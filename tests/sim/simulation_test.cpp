@@ -103,7 +103,8 @@ TEST_CASE("simulation: a slow replica is busy for longer, and the others wait fo
   o.times.jitter = 0;
   constexpr uint32_t slow = 2;
   constexpr uint64_t four_times = 2;
-  o.faults = {{fault_kind::slow_device, millisecond, 60'000 * millisecond, four_times, std::to_string(slow)}};
+  o.faults = {{fault_kind::slow_device, millisecond, 60'000 * millisecond, four_times,
+               std::to_string(slow)}};
   std::vector<std::vector<train::step_part>> ranks(4);  // of the last step
   o.sees = [&](const any_msg& m, int64_t) {
     if (m.type() != message_traits<fbs::StepDone>::id) return;
@@ -260,8 +261,8 @@ TEST_CASE("HEAL-3: simulation: a run that recovers makes all its steps, whatever
     o.recovers = true;
     // From where the first steps are made; some fall into the recovery from another.
     const auto count = static_cast<int>(1 + random.below(3));
-    o.faults =
-        draw_faults(random, {fault_kind::crash_node, fault_kind::lose_node}, count, 400 * millisecond);
+    o.faults = draw_faults(random, {fault_kind::crash_node, fault_kind::lose_node}, count,
+                           400 * millisecond);
     for (auto& f : o.faults) f.at_ns += 350 * millisecond;
     const auto done = run(o);
     CAPTURE(seed);
