@@ -42,6 +42,8 @@ json filled(const field_info& field) {
     one = true;
   } else if (type == "double") {
     one = 0.1;
+  } else if (type == "float") {
+    one = static_cast<double>(0.1F);
   } else if (type == "ushort") {
     one = std::numeric_limits<uint16_t>::max();
   } else if (type == "short") {
