@@ -50,7 +50,13 @@ TEST_CASE("measured layers: the stage of the slow machine has fewer than where b
 TEST_CASE("measured layers: a slow machine changes places with the one whose stage has the head") {
   const auto alike = layers_with({1, 1}, true);
   CHECK(alike == layers_with({1, 1}));
-  const auto slow_last = layers_with({1, 3}, true);
+  // The head takes as long as a layer: in its own place the slow machine has two of them at least,
+  // in the other's one, and the quick one has seven and the head.
+  const auto slow_last = layers_with({1, 6}, true);
   CHECK(slow_last[0] < alike[0]);
-  CHECK(slow_last == layers_with({3, 1}));
+  CHECK(slow_last == layers_with({6, 1}));
+}
+
+TEST_CASE("measured layers: a slow machine stays behind where that is as quick (MSL-4)") {
+  CHECK(layers_with({1, 3}, true) == layers_with({1, 3}));  // seven layers without the head, or six
 }
