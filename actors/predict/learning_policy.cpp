@@ -46,16 +46,25 @@ gpu::predict::step_configuration configuration_of(std::vector<double> features) 
   return {std::move(features), rule_s};
 }
 
+/// OPP-1: two runs' times are compared where all of this is equal.
+std::vector<double> same_work(std::vector<double> features, uint64_t sum) {
+  features.push_back(static_cast<double>(sum));
+  return features;
+}
+
 }  // namespace
 
 std::string_view feature_name(size_t feature) {
   return feature < names.size() ? names[feature] : std::string_view();
 }
 
-learning_policy::learning_policy(const config::job& job, learning_options options)
+learning_policy::learning_policy(const config::job& job, learning_options options,
+                                 const model_config& model)
     : options_(options),
       shape_(config::work_shape_of(job)),
-      ranks_(job.grid().ranks()),
+      work_sum_(work_sum(job, model)),
+      grid_(job.grid()),
+      ranks_(grid_.ranks()),
       tokens_(static_cast<uint64_t>(job.tokens_per_step())),
       suspect_share_(static_cast<double>(job.predict.suspect_percent) / 100),
       memory_(static_cast<size_t>(job.predict.memory)),
@@ -271,12 +280,13 @@ void learning_policy::add(const key& of, const place& at, uint64_t work, double 
   const auto middle_ms = static_cast<double>(upper_median(room));
   w.steps = 0;
   if (of.first != no_rank && suspect_share_ > 0)
-    past_.judge(of, number_of(at.node), features_of(at, work), middle_ms);
+    past_.judge(of, number_of(at.node), same_work(features_of(at, work), work_sum_of(of.first)),
+                middle_ms);
   const auto expected = estimate_of(of.second, at, work);
   if (expected && !expected->outside) compare(of, at, middle_ms, *expected);
   if (doubts(of, at, w, middle_ms, expected)) return;
   ++w.learned;
-  learn(of.second, at, work, middle_ms);
+  learn(of, at, work, middle_ms);
 }
 
 void learning_policy::compare(const key& of, const place& at, double ms,
@@ -344,12 +354,13 @@ void learning_policy::end_suspect(key of) {
       {of.first, at != places_.end() ? at->second.node : "", of.second, 0, {}, true, false});
 }
 
-void learning_policy::learn(pipeline_op part, const place& at, uint64_t work, double ms) {
+void learning_policy::learn(const key& of, const place& at, uint64_t work, double ms) {
+  const auto part = of.second;
   auto features = features_of(at, work);
   auto node = node_now(at.node);
   if (!tell_model(part, node, features, ms / 1e3)) return;
   ++samples_;
-  const std::tuple cell(part, std::move(node), std::move(features));
+  const std::tuple cell(part, std::move(node), std::move(features), work_sum_of(of.first));
   if (news_.size() >= news_kept && !news_.contains(cell)) return;  // LRN-3
   auto& told = news_[cell];
   told.logarithms += std::log(ms / 1e3);
@@ -412,7 +423,9 @@ size_t learning_policy::recall(std::span<const io::perf::part_time> times) {
     const bool taken = tell_model(part, node, t.features, t.seconds);
     recalled_ += taken;
     if (!taken) continue;
-    past_.recall(part, nodes_.at(node), t.features, t.run, t.seconds, t.samples);
+    if (t.work_sum > 0)  // OPP-1
+      past_.recall(part, nodes_.at(node), same_work(t.features, t.work_sum), t.run, t.seconds,
+                   t.samples);
     recalled_nodes_.insert(nodes_.at(node));
     recalled_machines_[t.node] = t.machine;
   }
@@ -422,11 +435,11 @@ size_t learning_policy::recall(std::span<const io::perf::part_time> times) {
 std::vector<io::perf::part_time> learning_policy::news() const {
   std::vector<io::perf::part_time> out;
   for (const auto& [of, told] : news_) {
-    const auto& [part, node, features] = of;
+    const auto& [part, node, features, same] = of;
     const auto name = part == whole_step ? whole_step_name : train::facts_of(part).name;
     out.push_back({std::string(name), node.name, features,
                    std::exp(told.logarithms / static_cast<double>(told.count)), told.count,
-                   node.machine});
+                   node.machine, 0, same});
   }
   return out;
 }
@@ -440,6 +453,13 @@ std::vector<double> learning_policy::features_of(const place& at, uint64_t work)
   features.push_back(static_cast<double>(kind_ + 1));
   features.push_back(static_cast<double>(std::max<uint64_t>(work, 1)));
   return features;
+}
+
+uint64_t learning_policy::work_sum_of(uint32_t rank) const {
+  auto grid = grid_;
+  if (replicas_ > 0) grid.data = static_cast<int>(replicas_);
+  if (rank == no_rank || !grid.holds(rank)) return 0;
+  return work_sum_at(work_sum_, {grid, static_cast<int>(rank)});
 }
 
 std::optional<gpu::predict::step_estimate> learning_policy::estimate_of(pipeline_op part,

@@ -184,7 +184,9 @@ class learning_policy {
  public:
   learning_policy() = default;
   /// Of a settled job.
-  explicit learning_policy(const config::job& job, learning_options options = {});
+  /// `model`: what the job's model is.
+  explicit learning_policy(const config::job& job, learning_options options = {},
+                           const model_config& model = {});
 
   void hear(const learned_step& step);
   /// What has become a suspect or ceased to be one since this was asked last (LRN-6).
@@ -352,17 +354,21 @@ class learning_policy {
   /// Errors: those of `visit`.
   template <class Visit>
   status each_part(uint32_t rank, const place& at, const Visit& visit) const;
-  void learn(train::pipeline_op part, const place& at, uint64_t work, double ms);
+  void learn(const key& of, const place& at, uint64_t work, double ms);
   /// Whether the part's model has taken it.
   bool tell_model(train::pipeline_op part, const known_node& node, std::vector<double> features,
                   double seconds);
   std::vector<double> features_of(const place& at, uint64_t work) const;
+  /// Of a rank of this epoch (OPP-1); 0: of all together.
+  uint64_t work_sum_of(uint32_t rank) const;
   /// Of a node that was never told of: one that no model knows.
   uint64_t number_of(const std::string& node) const;
   place whole_job() const;
 
   learning_options options_;
   std::vector<double> shape_;
+  uint64_t work_sum_ = 0;  ///< of the job
+  rank_grid grid_;         ///< with all replicas
   int64_t ranks_ = 0;
   uint64_t tokens_ = 0;  ///< of a step
   double suspect_share_ = 0;  ///< longer than expected; 0: nothing is doubted
@@ -394,12 +400,13 @@ class learning_policy {
   std::map<std::string, comparison> compared_;
   std::deque<double> errors_;
   std::map<train::pipeline_op, gpu::predict::online_policy> models_;
-  /// Of a part, a node and features: logarithms of seconds.
+  /// Of a part, a node, features and the work's sum: logarithms of seconds.
   struct summed_times {
     double logarithms = 0;
     uint64_t count = 0;
   };
-  std::map<std::tuple<train::pipeline_op, known_node, std::vector<double>>, summed_times> news_;
+  std::map<std::tuple<train::pipeline_op, known_node, std::vector<double>, uint64_t>, summed_times>
+      news_;
   uint64_t steps_ = 0, odd_steps_ = 0, samples_ = 0, recalled_ = 0, refused_ = 0, fits_ = 0;
 };
 

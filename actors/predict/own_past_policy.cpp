@@ -2,8 +2,16 @@
 #include "actors/predict/own_past_policy.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
+#include <span>
+#include <string>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "io/file.hpp"
 
 namespace troupe::predict {
 
@@ -20,9 +28,32 @@ bool is_computed(pipeline_op part) {
 
 }  // namespace
 
+uint64_t work_sum(const config::job& job, const model_config& model) {
+  const auto number = [](auto x) { return static_cast<int64_t>(x); };
+  std::vector<int64_t> all{number(model.family), model.hidden,         model.heads,
+                           model.kv_heads,       model.head_width,     model.ffn,
+                           model.vocab,          model.tied,           number(model.activation),
+                           model.attention_bias, model.output_bias,    model.qk_norm,
+                           model.mlp_bias,       model.sliding_window, number(model.block)};
+  const auto& swap = job.swap;
+  all.insert(all.end(),
+             {job.data.reset_attention, job.train.stochastic_rounding,
+              number(job.parallel.schedule), swap.host_bytes, swap.device_bytes, number(swap.clip),
+              number(swap.weights), swap.keep_layers, swap.spill_layers, swap.half_layers});
+  for (const auto& node : job.cluster.node)
+    if (!node.spare) all.push_back(node.workers);
+  const auto text = fmt::format("{}", fmt::join(all, " "));
+  return uint64_t{std::max(uint32_t{1}, io::crc32c(std::as_bytes(std::span(text))))} << 2;
+}
+
+uint64_t work_sum_at(uint64_t of_job, const grid_rank& at) {
+  return of_job + (at.first() ? 1 : 0) + (at.last() ? 2 : 0);
+}
+
 void own_past_policy::recall(pipeline_op part, uint64_t node, const std::vector<double>& features,
                              uint64_t run_number, double seconds, uint64_t windows) {
-  if (!is_computed(part) || node == 0 || !(seconds > 0) || windows == 0) return;
+  if (!is_computed(part) || node == 0 || run_number == 0) return;
+  if (!(seconds > 0) || windows == 0) return;
   const std::tuple of(part, node, features);
   if (runs_.size() == options_.pasts_kept && !runs_.contains(of)) return;  // OPP-3
   auto& runs = runs_[of];
@@ -71,13 +102,17 @@ void own_past_policy::judge(const key& of, uint64_t node, const std::vector<doub
   w.within = is_beyond ? 0 : w.within + 1;
   if (w.within >= options_.windows_back) end(of);
   const bool is_lasting = w.beyond >= options_.windows;
-  if (!is_lasting || named_.contains(of) || named_.size() == options_.told_kept) return;
+  if (!is_lasting || named_.contains(of)) return;
+  if (named_of_[of.second] == options_.told_kept) return;
   named_.insert(of);
+  ++named_of_[of.second];
   told_.push_back({of, node, ms, *past, false});
 }
 
 void own_past_policy::end(const key& of) {
-  if (named_.erase(of) > 0) told_.push_back({of, 0, 0, {}, true});
+  if (named_.erase(of) == 0) return;
+  --named_of_[of.second];
+  told_.push_back({of, 0, 0, {}, true});
 }
 
 void own_past_policy::drop(const key& of) {

@@ -10,12 +10,14 @@
 // the deviation of both, is no chance.
 //
 // Invariants
-//   OPP-1  A part is judged by runs of the same work (all its numbers), by the same node on the
-//     same hardware, of which `least_runs` have `least_windows` each; what moves bytes, or waits
-//     for a drive, is not.
+//   OPP-1  A part is judged by runs of the same work (all its numbers, and all that work_sum
+//     counts), by the same node on the same hardware, of which `least_runs` have `least_windows`
+//     each; what moves bytes, or waits for a drive, is not. Of which work or run a time of an
+//     earlier release is, is not known: it does not count.
 //   OPP-2  Told is a part whose medians were beyond the limit in each of the last `windows`
 //     windows, and no more once they were within in `windows_back` running. Each is told of once,
-//     and so is its end, `told_kept` of them at once.
+//     and so is its end, `told_kept` of one kind of part at once: whether most ranks are such is
+//     seen from these.
 //   OPP-3  The past is what was kept when the run began: what it learns itself does not raise the
 //     limit. Of each part, node and configuration the newest `runs_kept` runs count, of
 //     `pasts_kept` of these.
@@ -30,9 +32,19 @@
 #include <utility>
 #include <vector>
 
+#include "io/base/model_config.hpp"
+#include "io/base/rank_grid.hpp"
+#include "io/config/job.hpp"
 #include "messages/operations.hpp"
 
 namespace troupe::predict {
+
+/// What times depend on beside the numbers that are learned with, as one number: the model, what is
+/// done otherwise with it, and how many ranks share each node. Equal of equal work; never 0, below
+/// 2^34.
+uint64_t work_sum(const config::job& job, const model_config& model);
+/// The same of a rank, by whether its stage has the embedding or the head.
+uint64_t work_sum_at(uint64_t of_job, const grid_rank& at);
 
 struct own_past_options {
   size_t least_runs = 3, least_windows = 4;
@@ -67,7 +79,7 @@ class own_past_policy {
   own_past_policy() = default;
   explicit own_past_policy(own_past_options options) : options_(options) {}
 
-  /// Of the kept times, the oldest first. `run`: equal of what one run has kept.
+  /// Of the kept times, the oldest first. `run`: equal of what one run has kept; 0: not known.
   void recall(train::pipeline_op part, uint64_t node, const std::vector<double>& features,
               uint64_t run, double seconds, uint64_t windows);
   void forget(uint64_t node);
@@ -100,6 +112,7 @@ class own_past_policy {
   std::map<std::tuple<train::pipeline_op, uint64_t, std::vector<double>>, std::vector<run>> runs_;
   std::map<key, judged> windows_;
   std::set<key> named_;
+  std::map<train::pipeline_op, size_t> named_of_;  ///< how many, by part
   std::vector<told> told_;
 };
 

@@ -22,7 +22,8 @@ constexpr summed_file part_file{most_part_times, max_part_time_bytes};
 constexpr double part_range_s = 1e7, shortest_part_s = 1e-12, feature_range = 1e18;
 constexpr size_t features_read = 32;
 constexpr double samples_range = 1e15;
-constexpr uint64_t run_range = uint64_t{1} << 53;
+/// Of numbers that name something: other programs read them as doubles.
+constexpr uint64_t name_range = uint64_t{1} << 53;
 
 /// More names than that are taken by nobody but a fault of ours.
 constexpr int names_tried = 1000;
@@ -67,11 +68,11 @@ double part_number(const nlohmann::json& j, const char* key) {
 }
 
 /// Not known where it is not there, or is none that we write.
-uint64_t part_run(const nlohmann::json& j) {
-  const auto it = j.find("run");
+uint64_t naming_number(const nlohmann::json& j, const char* key) {
+  const auto it = j.find(key);
   if (it == j.end() || !it->is_number_unsigned()) return 0;
-  const auto run = it->get<uint64_t>();
-  return run < run_range ? run : 0;
+  const auto number = it->get<uint64_t>();
+  return number < name_range ? number : 0;
 }
 
 }  // namespace
@@ -85,7 +86,8 @@ std::string part_time_line(const part_time& time) {
                            {"features", time.features}};
   if (time.machine.is_known()) j["machine"] = time.machine.kind;
   if (time.machine.is_known() && !time.machine.gpu_ids.empty()) j["gpu_ids"] = time.machine.gpu_ids;
-  if (time.run > 0 && time.run < run_range) j["run"] = time.run;
+  if (time.run > 0 && time.run < name_range) j["run"] = time.run;
+  if (time.work_sum > 0 && time.work_sum < name_range) j["work_sum"] = time.work_sum;
   return summed_line(j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
@@ -109,7 +111,8 @@ std::optional<part_time> parse_part_time(std::string_view line) {
                    seconds,
                    static_cast<uint64_t>(samples),
                    {std::move(*machine), std::move(*gpu_ids)},
-                   part_run(*j)};
+                   naming_number(*j, "run"),
+                   naming_number(*j, "work_sum")};
 }
 
 result<part_times> read_part_times(const std::filesystem::path& file) {

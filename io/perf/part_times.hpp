@@ -5,7 +5,7 @@
 //
 // Jobs may add at once (summed_lines.hpp). A line that is torn, damaged or of a later version is
 // left out and counted. A line of an earlier release has no machine: whichever bears the name; and
-// no run.
+// no run, and does not say of which work it is.
 //
 // Invariants
 //   PTM-1  No number of a file that is not finite, or out of range, is believed.
@@ -42,6 +42,7 @@ struct part_time {
   uint64_t samples = 0;  ///< of which this is the mean
   machine_print machine = {};  ///< the node's; of all nodes together what they are
   uint64_t run = 0;            ///< equal of what one start of a job has kept; 0: not known
+  uint64_t work_sum = 0;       ///< equal of equal work, beside its features; 0: not known
   bool operator==(const part_time&) const = default;
 };
 

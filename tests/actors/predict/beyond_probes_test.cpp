@@ -154,6 +154,35 @@ TEST_CASE("MON-11: what takes longer than in all earlier runs is found, of a nod
   CHECK(std::ranges::count(slow_parts(f), "slow_part b 1") == 0);
 }
 
+TEST_CASE("OPP-1: earlier runs of another model, or of no known one, are no past of this one") {
+  for (const bool is_known : {false, true}) {
+    CAPTURE(is_known);
+    predicted_replicas f;
+    auto kept = kept_of_runs(f, 3);
+    auto times = kept->read();
+    REQUIRE(times);
+    for (auto& t : times->times) {
+      REQUIRE((t.part == "step" || t.work_sum > 0));
+      t.work_sum = is_known ? t.work_sum + 4 : 0;
+    }
+    f.begin_predictor({}, predict::times_in_memory(std::move(*times)));
+    f.train_at(60, 400, 800);
+    CHECK(slow_parts(f).empty());
+  }
+}
+
+TEST_CASE("PRD-6: a run has a number that a line holds, however long its machine has been up") {
+  constexpr int64_t day_ns = int64_t{86'400} * 1'000'000'000;
+  io::perf::part_time t{"backward", "a", {1}, 1, 1};
+  for (const int64_t days : {1, 105, 4'000}) {
+    t.run = predict::run_number(days * day_ns);
+    CHECK(t.run > 0);
+    CHECK(io::perf::parse_part_time(io::perf::part_time_line(t))->run == t.run);
+  }
+  CHECK(predict::run_number(day_ns) != predict::run_number(day_ns + 1'000'000));
+  CHECK(predict::run_number(0) > 0);
+}
+
 TEST_CASE("MON-11: where all take longer than in all earlier runs it is the job, and nobody's") {
   predicted_replicas f;
   const auto kept = kept_of_runs(f, 3);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <random>
+#include <set>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -70,6 +71,54 @@ TEST_CASE("OPP-1: a past is of three runs and more of the same work on the same 
   CHECK_FALSE(p.past_of(pipeline_op::backward, past_node, {4, 512, 65}));
   for (const auto other : {pipeline_op::reduce_scatter, pipeline_op::capture, pipeline_op::count})
     CHECK_FALSE(with_runs(3, 8, other).past_of(other, past_node, past_work));
+}
+
+TEST_CASE("OPP-1: of times whose run is not known nobody says how many runs they are") {
+  own_past_policy p;
+  for (int line = 0; line < 9; ++line)
+    p.recall(pipeline_op::backward, past_node, past_work, 0, 0.4, 8);
+  CHECK_FALSE(p.past_of(pipeline_op::backward, past_node, past_work));
+  for (uint64_t run = 1; run <= 2; ++run)
+    p.recall(pipeline_op::backward, past_node, past_work, run, 0.4, 8);
+  CHECK_FALSE(p.past_of(pipeline_op::backward, past_node, past_work));
+}
+
+TEST_CASE(
+    "OPP-1: another model, another way to compute it, and more ranks on a node are other work") {
+  config::job job;
+  job.cluster.node = {{"a", "h", 1}, {"b", "h", 1}};
+  auto model = model_config::of(model_family::llama);
+  model.hidden = 64, model.heads = model.kv_heads = 4, model.ffn = 256, model.vocab = 256;
+  std::set<uint64_t> sums{work_sum(job, model)};
+  CHECK(*sums.begin() > 0);
+  CHECK(work_sum(job, model) == *sums.begin());
+  const auto other = [&](auto edit) {
+    auto other_job = job;
+    auto other_model = model;
+    edit(other_job, other_model);
+    return sums.insert(work_sum(other_job, other_model)).second;
+  };
+  CHECK(other([](auto&, auto& m) { m.vocab = 50'257; }));
+  CHECK(other([](auto&, auto& m) { m.ffn = 512; }));
+  CHECK(other([](auto&, auto& m) { m.heads = m.kv_heads = 8; }));
+  CHECK(other([](auto&, auto& m) { m.sliding_window = 8; }));
+  CHECK(other([](auto&, auto& m) { m.family = model_family::gpt2; }));
+  CHECK(other([](auto& j, auto&) { j.data.reset_attention = true; }));
+  CHECK(other([](auto& j, auto&) { j.parallel.schedule = config::pipeline_schedule::by_layer; }));
+  CHECK(other([](auto& j, auto&) { j.cluster.node = {{"a", "h", 2}}; }));
+  CHECK_FALSE(other([](auto& j, auto&) { j.train.steps = 7, j.cluster.node[0].name = "c"; }));
+}
+
+TEST_CASE("OPP-1: a stage with the head, or with the embedding, does other work than one without") {
+  const rank_grid grid(2, 1, 3);
+  std::set<uint64_t> sums;
+  for (const int rank : {0, 2, 4}) sums.insert(work_sum_at(400, {grid, rank}));
+  CHECK(sums.size() == 3);
+  for (const int rank : {0, 2, 4})  // a replica's is the same
+    CHECK(work_sum_at(400, {grid, rank}) == work_sum_at(400, {grid, rank + 1}));
+  CHECK(sums.insert(work_sum_at(400, {rank_grid(1, 1, 1), 0})).second);
+  CHECK(*sums.begin() >= 400);
+  CHECK(*sums.rbegin() < 404);
 }
 
 TEST_CASE("OPP-1: the more runs differ, the more may a part take") {
@@ -150,6 +199,27 @@ TEST_CASE("OPP-3: of a part the newest runs count, of as many parts as have room
   for (uint64_t run = 1; run <= 3; ++run)
     p.recall(pipeline_op::forward, past_node, past_work, run, 0.4, 8);
   CHECK_FALSE(p.past_of(pipeline_op::forward, past_node, past_work));
+}
+
+TEST_CASE("OPP-2: where all of very many ranks take too long, most are seen to in each part") {
+  constexpr std::array parts{pipeline_op::forward, pipeline_op::backward, pipeline_op::norm,
+                             pipeline_op::measure, pipeline_op::update};
+  own_past_policy p;
+  for (const auto part : parts)
+    for (uint64_t run = 1; run <= 3; ++run) p.recall(part, past_node, past_work, run, 0.4, 8);
+  for (int window = 0; window < 12; ++window)
+    for (uint32_t rank = 0; rank < 200; ++rank)
+      for (const auto part : parts) p.judge({rank, part}, past_node, past_work, 900);
+  const auto told = p.take();
+  CHECK(told.size() == parts.size() * own_past_options{}.told_kept);
+  for (const auto part : parts)
+    CHECK(std::ranges::count_if(told, [&](const auto& t) { return t.of.second == part; }) >
+          32 / 2);  // of which the monitor says that it is the job
+  p.drop_all();
+  CHECK(p.take().size() == told.size());
+  CHECK(p.suspects() == 0);
+  for (int window = 0; window < 12; ++window) p.judge(past_rank, past_node, past_work, 900);
+  CHECK(p.take().size() == 1);  // there is room again
 }
 
 TEST_CASE("own past: of 100,000 steps of nodes none makes a finding, and who is slow is found") {

@@ -59,6 +59,14 @@ TEST_CASE("part times: a line tells of its run, and one of an earlier release of
   CHECK(parse_part_time(part_time_line(t))->run == 0);
 }
 
+TEST_CASE("part times: a line tells of which work it is, and one of an earlier release does not") {
+  auto t = time_of(0.5);
+  CHECK(part_time_line(t).find("work_sum") == std::string::npos);
+  CHECK(parse_part_time(part_time_line(t))->work_sum == 0);
+  t.work_sum = (uint64_t{1} << 34) - 1;
+  CHECK(parse_part_time(part_time_line(t)) == t);
+}
+
 TEST_CASE("part times: a line tells of the node's machine, and one of an earlier release of none") {
   auto t = time_of(0.5);
   const auto without = part_time_line(t);
