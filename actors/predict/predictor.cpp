@@ -384,7 +384,7 @@ std::filesystem::path store_of(const config::job& job) {
   return std::filesystem::path(job.job.output) / usual_store;
 }
 
-uint64_t run_number(int64_t began_ns) {
+uint64_t number_of_run(int64_t began_ns) {
   constexpr int64_t ns_per_us = 1000;
   return static_cast<uint64_t>(std::max<int64_t>(1, began_ns / ns_per_us));
 }
@@ -406,7 +406,7 @@ predictor_actor::behavior_type predictor(predictor_pointer self, predictor_optio
   st.store_is_usual = options.job.predict.store.empty();
   st.keep_in_ns = ns_of(defaults::predictor_keeps);
   st.keep_ns = now_ns(*self) + st.keep_in_ns;
-  st.run = run_number(st.keep_ns);
+  st.run = number_of_run(st.keep_ns);
   recall(self, options);
   show(self);
   self->set_exit_handler([self](const caf::exit_msg& m) {

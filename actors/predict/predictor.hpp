@@ -86,7 +86,7 @@ std::filesystem::path store_of(const config::job& job);
 
 /// What names a run that began then, by a clock that counts from the machine's start: microseconds,
 /// since so many nanoseconds as 104 days have are beyond what a line holds (part_times.hpp).
-uint64_t run_number(int64_t began_ns);
+uint64_t number_of_run(int64_t began_ns);
 
 /// Of nodes whose expected and seen times are counters in traces.
 inline constexpr size_t counted_nodes = 64;

@@ -175,12 +175,12 @@ TEST_CASE("PRD-6: a run has a number that a line holds, however long its machine
   constexpr int64_t day_ns = int64_t{86'400} * 1'000'000'000;
   io::perf::part_time t{"backward", "a", {1}, 1, 1};
   for (const int64_t days : {1, 105, 4'000}) {
-    t.run = predict::run_number(days * day_ns);
+    t.run = predict::number_of_run(days * day_ns);
     CHECK(t.run > 0);
     CHECK(io::perf::parse_part_time(io::perf::part_time_line(t))->run == t.run);
   }
-  CHECK(predict::run_number(day_ns) != predict::run_number(day_ns + 1'000'000));
-  CHECK(predict::run_number(0) > 0);
+  CHECK(predict::number_of_run(day_ns) != predict::number_of_run(day_ns + 1'000'000));
+  CHECK(predict::number_of_run(0) > 0);
 }
 
 TEST_CASE("MON-11: where all take longer than in all earlier runs it is the job, and nobody's") {
