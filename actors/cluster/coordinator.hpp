@@ -82,7 +82,8 @@
 //     node that it is planned with, and nobody says which order they have (parallel.nodes). Then
 //     they end the ranks that they have, in the same epoch and before the run was told of any, and
 //     get those of their new places; the order is told with the layers, and stays with them. Of a
-//     node that is lost meanwhile the run is told as of any: it begins anew with the order.
+//     node that is lost meanwhile the run is told as of any: where it begins anew for that, it is
+//     with the order.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
