@@ -316,7 +316,7 @@ void world::note(traced_actor& receiver, caf::actor_id to, const caf::mailbox_el
   if (message.mid.is_response()) clock().cancel_request(to, message.mid);
   if (message.mid.is_request()) ++counts_.requests;
   const auto depth = stats.depth();
-  if (depth > counts_.deepest) {
+  if (depth > counts_.deepest && stats.view().ended_ns == 0) {  // the dead one's keeps nothing
     counts_.deepest = depth;
     if (depth > options_.mailbox_limit)
       violation(fmt::format("{} messages in the mailbox of {}", depth, stats.path()));
