@@ -2,6 +2,7 @@
 #include "actors/health/monitor.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <functional>
 #include <utility>
@@ -478,6 +479,7 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
   introduce(self, "monitor", options.epoch);
   auto& st = self->state;
   st.options = std::move(options);
+  assert(st.options.gateway);
   const auto& job = st.options.job;
   for (const auto& n : job.cluster.node) st.nodes.push_back(n.name);
   st.evidence = evidence_policy(ns_of(defaults::evidence_memory));

@@ -76,7 +76,7 @@ inline constexpr size_t most_culprits_kept = 16;
 struct monitor_options {
   config::job job;
   uint32_t epoch = 0;
-  gateway_actor gateway;
+  gateway_actor gateway;  ///< there is one
   reporter_actor reporter;
   host_asker ask_host = {};  ///< none: of a silent node nobody knows whether its host is there
 };

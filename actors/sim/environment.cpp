@@ -189,7 +189,7 @@ reporter_actor::behavior_type reporter(reporter_pointer self, std::shared_ptr<to
         if (m->incident() != nullptr)
           m->incident()->UnPackTo(&self->state.heard->incidents.emplace_back());
       },
-      [](const msg<fbs::Evidence>&) {},  // of a monitor, which simulated clusters have none of
+      [](const msg<fbs::Evidence>&) {},  // of a monitor: what it found is judged elsewhere
       [self](const msg<fbs::RunEnded>& m) { self->state.heard->ends.push_back(m.unpack()); },
   };
 }

@@ -60,6 +60,7 @@ simulation_options fuzzed_slack(uint64_t seed, const std::vector<fault_kind>& ki
   simulation_options o;
   o.seed = seed;
   o.slack = true;
+  o.monitored = true;
   o.slack_by = random.chance(0.5) ? slack_from::measured : slack_from::profile;
   o.pipeline = 2 << random.below(2);
   const auto ranks = o.pipeline * static_cast<int>(random.between(1, 3));

@@ -11,6 +11,7 @@
 #include <caf/stateful_actor.hpp>
 
 #include "actors/base/context.hpp"
+#include "actors/control/gateway.hpp"
 #include "actors/health/monitor.hpp"
 #include "actors/predict/predictor.hpp"
 #include "actors/sim/simulation.hpp"
@@ -53,6 +54,15 @@ bool is_of_person(fault_kind kind) {
          kind == second_launcher || kind == foreign_folder;
 }
 
+/// The real one, whom the monitor asks who waits where nothing moves: it knows no process, since
+/// simulated nodes have no observers, so nobody is named.
+trace::gateway_options gateway_of(const train::spawn_record& head) {
+  trace::gateway_options out;
+  out.job = head.plan.job.job.name;
+  out.epoch = head.epoch;
+  return out;
+}
+
 train::pipeline_op section_in(const std::string& whom) {
   const auto slash = whom.find('/');
   const auto* facts =
@@ -80,6 +90,7 @@ void slowness::begin(train::spawn_record& head) {
     health::monitor_options o;
     o.job = head.plan.job;
     o.epoch = head.epoch;
+    o.gateway = where_.spawn(0, trace::gateway, gateway_of(head));
     o.reporter = head.reporter;
     head.monitor = where_.spawn(0, health::monitor, std::move(o));
     onlooker_ = where_.spawn(0, onlooker, head.monitor, [this](const fbs::FindingsT& shown) {

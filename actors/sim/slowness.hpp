@@ -1,7 +1,7 @@
 // Slow machines in a simulated cluster, and who looks for them: the real monitor and the real
-// predictor beside each head, where the options want them, an onlooker who asks the monitor after
-// each step what a person may ask, and the faults of pace (pace_model.hpp). What has to hold of the
-// answers is in slowness_watch.hpp.
+// predictor beside each head, where the options want them, with the gateway that the monitor asks,
+// an onlooker who asks the monitor after each step what a person may ask, and the faults of pace
+// (pace_model.hpp). What has to hold of the answers is in slowness_watch.hpp.
 //
 // PRD-1, of seeds: a predictor that works, hangs with its first message or is killed costs no
 // launch anything: all that is judged of a launch is judged the same.

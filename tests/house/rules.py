@@ -40,8 +40,8 @@ ROOMS = {
         "control": {"base", "capture"},
         "swap": {"base", "job", "train"},
         "cluster": {"base", "checkpoint", "heads", "health", "job", "power", "swap", "train"},
-        "sim": {"base", "capture", "checkpoint", "cluster", "heads", "health", "job", "power",
-                "predict", "train"},
+        "sim": {"base", "capture", "checkpoint", "cluster", "control", "heads", "health", "job",
+                "power", "predict", "train"},
         "replay": {"base", "capture", "cluster", "job", "power", "predict", "sim", "swap", "train"},
     },
     "io": {

@@ -13,6 +13,7 @@
 #include "actors/sim/named_faults.hpp"
 #include "actors/sim/pace_model.hpp"
 #include "actors/sim/simulation.hpp"
+#include "messages/message_list.hpp"
 #include "tests/sim/quiet.hpp"
 
 using namespace troupe;
@@ -76,6 +77,28 @@ struct shown_slowness {
 };
 
 }  // namespace
+
+TEST_CASE("MON-2: where a simulated job stands still its monitor asks who waits, and goes on") {
+  auto o = watched_cluster();
+  o.heartbeat_ms = 1000;
+  o.suspect_after_ms = 3000;
+  o.dead_after_ms = 30'000;
+  fault stands;
+  stands.kind = fault_kind::freeze_node;
+  stands.at_ns = at_ns;
+  stands.lasts_ns = 9'000 * a_ms;
+  stands.whom = "node2";
+  o.faults = {stands};
+  size_t questions = 0;
+  o.sees = [&](const any_msg& m, int64_t) {
+    questions += m.type() == message_traits<fbs::ListActors>::id ? 1 : 0;
+  };
+  const auto done = simulate(o);
+  REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
+  CHECK_MESSAGE(!done->violation, done->violation.value_or(""));
+  CHECK(done->ends == std::vector<std::string>{"success"});
+  CHECK(questions > 0);
+}
 
 TEST_CASE(
     "PMD-1: a slow section, a decay, spikes and all that is slow take so many times as long") {
