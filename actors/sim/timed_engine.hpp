@@ -3,6 +3,11 @@
 // is waited for the others at the step's end is waited before the update is whole, and beside it,
 // where there are replicas, they gather its weights, which takes until the last of them has come.
 // One whose operations have clocks of their own is in clocked_engine.hpp.
+//
+// Invariants
+//   TEN-1  A loss follows from the step's number, and from its micro-batches: what a step computes
+//     are sums of floats, so one that goes forth or back out of its turn, twice or not at all makes
+//     it another one, whatever clocks the operations had (SIM-39).
 #pragma once
 
 #include <algorithm>
@@ -124,7 +129,10 @@ class timed_engine : public train::engine {
     clock_.ended(kind, in_ms(end_ns), amount);
   }
 
-  virtual void begin_pass(const train::op_order&) { clock_.begin_step(in_ms(now())); }
+  virtual void begin_pass(const train::op_order&) {
+    clock_.begin_step(in_ms(now()));
+    turns_ = {};
+  }
   /// What begins now, as long as its device and its machine take for it.
   double slowed(double ns, train::pipeline_op kind) const {
     return ns * state().slow * room_->times.slowness_of(node_) *
@@ -142,7 +150,10 @@ class timed_engine : public train::engine {
     if (auto broken = failure(); !broken) return done(broken);
     if (hangs(done)) return;
     occupy(order.micro_batches * ns, watts, order.kind, tokens_of(order.micro_batches),
-           [done = std::move(done)] { done({}); });
+           [this, order, done = std::move(done)] {
+             turns_.ended(order);
+             done({});
+           });
   }
 
   /// What came of the clocks of its operations.
@@ -151,11 +162,28 @@ class timed_engine : public train::engine {
   train::step_outcome outcome(int64_t step) {
     train::step_outcome o;
     o.loss_sum = at_.last() ? 1000.0 / static_cast<double>(step + 100) : 0;
+    if (step > 0) o.loss_sum += turns_.odd();  // TEN-1
     o.grad_norm = 1;
     o.parts = clock_.take();
     put_clocks(o);
     return o;
   }
+
+  /// Of the micro-batches of a pass, in the order in which they have been through.
+  class micro_batch_turns {
+   public:
+    void ended(const train::op_order& order) {
+      const bool is_forth = train::facts_of(order.kind).releases == train::op_partner::next;
+      auto& next = is_forth ? forth_ : back_;
+      odd_ += order.micro_batch == next ? 0 : 1;
+      next = order.micro_batch + order.micro_batches;
+    }
+    /// How many were out of their turn, or are missing in one of both.
+    int odd() const { return odd_ + (forth_ == back_ ? 0 : 1); }
+
+   private:
+    int forth_ = 0, back_ = 0, odd_ = 0;
+  };
 
   /// The step ends for this rank when all have come to it.
   void meet_others(int64_t step, std::function<void(const status&)> then);
@@ -173,6 +201,7 @@ class timed_engine : public train::engine {
   std::shared_ptr<int> alive_ = std::make_shared<int>();
   int64_t busy_until_ns_ = 0, computed_ns_ = 0;
   uint64_t step_ = 0;  ///< that it is at
+  micro_batch_turns turns_;
   train::step_clock clock_;
   std::vector<std::shared_ptr<void>> never_;
 };

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -99,6 +100,41 @@ msg<T> said_of_slack(Fill fill) {
   c.sender = 7;
   c.epoch = 2;
   return make_msg<T>(c, fill);
+}
+
+/// The loss of a step of a rank alone whose micro-batches went forth and back in this order.
+double loss_of_turns(bool has_clocks,
+                     const std::vector<std::pair<train::pipeline_op, int>>& turns) {
+  constexpr int64_t patience_ns = 3600 * slack_second;
+  world_options of;
+  of.nodes = 2;
+  world w(of);
+  environment room(w, {}, {});
+  train::engine_options o;
+  o.epoch = 2;
+  std::unique_ptr<train::engine> engine;
+  if (has_clocks)
+    engine = std::make_unique<clocked_engine>(&room, 1, o);
+  else
+    engine = std::make_unique<timed_engine>(&room, 1, o);
+  train::op_order order;
+  order.step = 1;
+  engine->run(order, [](const status&) {});
+  size_t done = 0;
+  for (const auto& [kind, micro_batch] : turns) {
+    order.kind = kind;
+    order.micro_batch = micro_batch;
+    engine->run(order, [&](const status& s) { done += s ? 1 : 0; });
+  }
+  CHECK(w.run(patience_ns, [&] { return done == turns.size(); }));
+  std::optional<double> loss;
+  engine->update(1, 0.1, [&](const status& s, const train::step_outcome& told) {
+    if (s) loss = told.loss_sum;
+  });
+  CHECK(w.run(patience_ns, [&] { return loss.has_value(); }));
+  engine.reset();
+  w.end();
+  return loss.value_or(0);
 }
 
 /// Steps as a run tells of them.
@@ -262,6 +298,27 @@ TEST_CASE("SIM-43: whoever dies while a simulated job tries clocks, no rank keep
     const auto r = run_slack_job(o, std::string(path) == "pacer");
     CHECK(r.outcome.faults.size() == 1);
     CHECK(r.outcome.slack.trials > 0);
+  }
+}
+
+TEST_CASE("TEN-1: a simulated loss is another one where a micro-batch is not where it was") {
+  using op = train::pipeline_op;
+  for (const bool has_clocks : {false, true}) {
+    CAPTURE(has_clocks);
+    const auto loss = [&](const std::vector<std::pair<op, int>>& turns) {
+      return loss_of_turns(has_clocks, turns);
+    };
+    const auto whole =
+        loss({{op::forward, 0}, {op::backward, 0}, {op::forward, 1}, {op::backward, 1}});
+    CHECK(whole == 1000.0 / 101);
+    CHECK(loss({{op::forward, 0}, {op::forward, 1}, {op::backward, 0}, {op::backward, 1}}) ==
+          whole);
+    CHECK(loss({{op::forward, 0}, {op::forward, 1}, {op::backward, 1}, {op::backward, 0}}) !=
+          whole);
+    CHECK(loss({{op::forward, 1}, {op::backward, 1}, {op::forward, 0}, {op::backward, 0}}) !=
+          whole);
+    CHECK(loss({{op::forward, 0}, {op::backward, 0}, {op::forward, 1}}) != whole);
+    CHECK(loss({{op::forward, 0}, {op::backward, 0}, {op::backward, 0}}) != whole);
   }
 }
 
