@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -46,13 +47,16 @@ std::vector<float> limits_of(int ranks, swapped_job job, int steps) {
   return {part(norms.size() - 1, 100), part(norms.size() / 2, 1.001), part(0, 0.01)};
 }
 
-/// In a second version, with the weights of one layer in memory.
+/// In a second version, with the weights of one layer in memory; `weights`: of bfloat16.
 settle_where replicas_speculating(const std::filesystem::path& folder, gpu::clip_way way,
-                                  int64_t group) {
+                                  int64_t group,
+                                  gpu::weights_choice weights = gpu::weights_choice::stored) {
   return [=](engine_options& o) {
     o.swap_dirs = {folder};
     o.swap_clip = way;
+    o.swap_weights = weights;
     o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
+    CHECK(o.shape.where.derives_weights == (weights == gpu::weights_choice::derived));
     o.shape.where.speculates = true;
     o.shape.where.group_elements = group;
     o.shape.where.chunks[2].weight_frame = -1;
@@ -61,7 +65,8 @@ settle_where replicas_speculating(const std::filesystem::path& folder, gpu::clip
   };
 }
 
-void train_at_limits(int ranks, swapped_job job, int64_t group) {
+void train_at_limits(int ranks, swapped_job job, int64_t group,
+                     gpu::weights_choice weights = gpu::weights_choice::stored) {
   constexpr int steps = 5;
   scratch dir;
   std::vector<int> clipped;  // steps, by limit
@@ -75,7 +80,7 @@ void train_at_limits(int ranks, swapped_job job, int64_t group) {
     clipped.push_back(above);
     for (const auto way : {gpu::clip_way::speculate, gpu::clip_way::automatic}) {
       std::vector<uint64_t> redone;
-      CHECK(train_seen(ranks, job, replicas_speculating(dir.path, way, group), steps,
+      CHECK(train_seen(ranks, job, replicas_speculating(dir.path, way, group, weights), steps,
                        [&](int64_t, replicas& all) {
                          redone.clear();
                          for (auto& rank : all.ranks)
@@ -95,6 +100,36 @@ void train_at_limits(int ranks, swapped_job job, int64_t group) {
   CHECK(clipped[2] == steps);
 }
 
+void moves_as_planned(const std::filesystem::path& folder, gpu::dtype type,
+                      gpu::weights_choice weights, bool counts) {
+  const swapped_job job{.type = type, .clip_norm = counts ? 100.0f : 1e-3f};
+  gpu::step_traffic planned;
+  std::vector<gpu::phase_traffic> before(2), after(2);
+  const auto speculating = replicas_speculating(folder, gpu::clip_way::speculate, 2048, weights);
+  train_seen(
+      2, job,
+      [&](engine_options& o) {
+        speculating(o);
+        planned = gpu::traffic_of_step(o.model, o.shape, steps_of(o));
+      },
+      4,
+      [&](int64_t, replicas& all) {
+        for (size_t r = 0; r < 2; ++r) {
+          await_drive(*all.ranks[r]);
+          const auto facts = *all.ranks[r]->swap_facts();
+          before[r] = std::exchange(after[r], {facts.read_bytes, facts.written_bytes, 0});
+        }
+      });
+  CHECK(planned.passes == 1);
+  for (size_t r = 0; r < 2; ++r) {
+    const auto read = after[r].read_bytes - before[r].read_bytes;
+    const auto written = after[r].written_bytes - before[r].written_bytes;
+    CHECK(written == (counts ? 1 : 2) * planned.whole().written_bytes);
+    if (counts) CHECK(read == planned.whole().read_bytes);
+    if (!counts) CHECK(read >= 2 * planned.whole().read_bytes);  // and weights that came back
+  }
+}
+
 }  // namespace
 
 TEST_CASE("ENG-11 SWP-9 CLP-4: replicas: updates before their norm count on all, or on none") {
@@ -108,36 +143,25 @@ TEST_CASE("ENG-11 SWP-9: replicas with LAMB, whose dropped updates had other nor
     train_at_limits(2, {.type = type, .layers = 3, .lamb = true}, lamb_group);
 }
 
+TEST_CASE("ENG-11 SWP-18 SWP-9: replicas whose weights have no files drop updates, or keep them") {
+  const std::vector<std::optional<uint64_t>> roundings{std::nullopt, 17};
+  for (const auto& rounding : roundings) {
+    for (const int ranks : {2, 3})
+      train_at_limits(ranks, {.type = gpu::dtype::bf16, .layers = 3, .rounding = rounding}, 2048,
+                      gpu::weights_choice::derived);
+    const swapped_job job{
+        .type = gpu::dtype::bf16, .layers = 3, .rounding = rounding, .lamb = true};
+    train_at_limits(2, job, lamb_group, gpu::weights_choice::derived);
+  }
+}
+
 TEST_CASE("ENG-11 SWP-9: replicas: a step that counts moves what one without clipping does") {
   scratch dir;
-  for (const bool counts : {true, false}) {
-    const swapped_job job{.clip_norm = counts ? 100.0f : 1e-3f};
-    gpu::step_traffic planned;
-    std::vector<gpu::phase_traffic> before(2), after(2);
-    const auto speculating = replicas_speculating(dir.path, gpu::clip_way::speculate, 2048);
-    train_seen(
-        2, job,
-        [&](engine_options& o) {
-          speculating(o);
-          planned = gpu::traffic_of_step(o.model, o.shape, steps_of(o));
-        },
-        4,
-        [&](int64_t, replicas& all) {
-          for (size_t r = 0; r < 2; ++r) {
-            await_drive(*all.ranks[r]);
-            const auto facts = *all.ranks[r]->swap_facts();
-            before[r] = std::exchange(after[r], {facts.read_bytes, facts.written_bytes, 0});
-          }
-        });
-    CHECK(planned.passes == 1);
-    for (size_t r = 0; r < 2; ++r) {
-      const auto read = after[r].read_bytes - before[r].read_bytes;
-      const auto written = after[r].written_bytes - before[r].written_bytes;
-      CHECK(written == (counts ? 1 : 2) * planned.whole().written_bytes);
-      if (counts) CHECK(read == planned.whole().read_bytes);
-      if (!counts) CHECK(read >= 2 * planned.whole().read_bytes);  // and weights that came back
-    }
-  }
+  using enum gpu::weights_choice;
+  const std::vector<std::pair<gpu::dtype, gpu::weights_choice>> kinds{
+      {gpu::dtype::f32, stored}, {gpu::dtype::bf16, stored}, {gpu::dtype::bf16, derived}};
+  for (const auto& [type, weights] : kinds)
+    for (const bool counts : {true, false}) moves_as_planned(dir.path, type, weights, counts);
 }
 
 TEST_CASE("ENG-11 SWP-9: replicas: a step that is made again tells the digests of its first try") {
@@ -169,7 +193,9 @@ TEST_CASE("ENG-11 SWP-9: replicas: a step that is made again tells the digests o
   CHECK(expected[0] == expected[1]);
   CHECK(expected[0].size() > 0);
   CHECK(expected[2].empty());
-  CHECK(digests_of(replicas_speculating(dir.path, gpu::clip_way::speculate, 2048)) == expected);
+  for (const auto weights : {gpu::weights_choice::stored, gpu::weights_choice::derived})
+    CHECK(digests_of(replicas_speculating(dir.path, gpu::clip_way::speculate, 2048, weights)) ==
+          expected);
 }
 
 }  // namespace troupe::train::test
