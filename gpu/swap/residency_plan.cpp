@@ -206,6 +206,13 @@ bool lacks_version(const residency& where, const residency_budget& budget) {
          !where.gradients_on_disk && !keeps_gradients(where);
 }
 
+/// With a second version, of which all is on a drive.
+residency with_second_version(residency where) {
+  where.speculates = true;
+  for (auto& c : where.chunks) c.state_on_disk = true;
+  return where;
+}
+
 }  // namespace
 
 result<residency> plan_residency(const model_config& model, const stage_shape& shape,
@@ -218,7 +225,9 @@ result<residency> plan_residency(const model_config& model, const stage_shape& s
     with.where = where;
     return plan_stage(model, with).on_disk <= budget.disk_bytes;
   };
-  const bool fits = has_room(*planned), wants = lacks_version(*planned, budget);
+  const bool fits = has_room(*planned);
+  // One that memory has no room for, and the drive has, is no reason (RSP-5).
+  const bool wants = lacks_version(*planned, budget) && !has_room(with_second_version(*planned));
   if (fits && !wants) return planned;
   auto without = budget;
   without.weights = weights_choice::derived;

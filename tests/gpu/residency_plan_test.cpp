@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "gpu/swap/chunk_places.hpp"
@@ -430,6 +431,44 @@ TEST_CASE("RSP-5: weights have no files where the drive has room only so") {
       CHECK(drive_bytes(model, shape, planned) <= disk);
     }
   }
+}
+
+TEST_CASE("RSP-5: weights have files where not the drive but memory lacks room for two versions") {
+  auto model = testing::tiny_gpt2();
+  model.layers = 12;
+  model.hidden = 1024;
+  model.heads = model.kv_heads = 16;
+  model.head_width = 64;
+  model.ffn = 4096;
+  model.vocab = 50'000;  // whose weights, brought back, need the largest twin
+  const auto shape = shape_of_plan_test(model, dtype::bf16);
+  residency_budget budget{0, true, 1};
+  const auto stored = least_residency(model, shape, budget);
+  const auto needs = [&](residency where, bool derives, bool speculates) {
+    auto with = shape;
+    with.where = std::move(where);
+    with.where.derives_weights = derives;
+    with.where.speculates = speculates;
+    return split_of(model, with);
+  };
+  const auto once = needs(stored, false, false), derived = needs(stored, true, true);
+  budget.bytes = derived.device_bytes;
+  budget.host_bytes = std::max(once.host_bytes, derived.host_bytes);
+  REQUIRE(once.device_bytes <= budget.bytes);
+  REQUIRE(needs(stored, false, true).host_bytes > *budget.host_bytes);
+  const auto planned_on = [&](uint64_t disk) {
+    budget.disk_bytes = disk;
+    const auto planned = plan_residency(model, shape, budget);
+    REQUIRE(planned);
+    return *planned;
+  };
+  auto two = stored;
+  two.speculates = true;
+  const auto enough = drive_bytes(model, shape, two);
+  CHECK_FALSE(planned_on(enough).speculates);
+  CHECK_FALSE(planned_on(enough).derives_weights);
+  CHECK(planned_on(enough - 1).speculates);  // which the drive has room for without them
+  CHECK(planned_on(enough - 1).derives_weights);
 }
 
 TEST_CASE("RSP-5: where weights are is as asked, and no matter in float32") {
