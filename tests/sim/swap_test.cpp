@@ -170,13 +170,16 @@ TEST_CASE("SIM-26: swap: every way to clip, by layer and not, in stages and repl
     for (const bool lamb : {false, true}) {
       auto o = swapped();
       o.nodes = 4;
-      o.steps = 20;
+      o.steps = 60;  // in some of which two draws of chance make one again
       o.validate_every = 4;
       o.swap.clip = clip;
       o.swap.by_layer = true;
+      o.swap.memory = 0;
       o.swap.lamb = lamb;
       const auto done = run_swapped(o);
       succeeds(done);
+      CAPTURE(static_cast<int>(clip));
+      CAPTURE(lamb);
       CHECK(done.swaps.redone > 0);
       CHECK(done.swaps.redone % 4 == 0);  // a step is made again by all or by none
       CHECK(run_swapped(o).fingerprint == done.fingerprint);  // WLD-1
