@@ -170,8 +170,14 @@ void swapper::update_rows(const chunk_op& op, const update_call& how) {
   update_->notify([rows = how.rows](const status&) {});  // until here they are used
 }
 
+/// Between tensors an update writes nothing: weights have zeros there, as they have in memory, and
+/// not what the slot had before.
 void swapper::update_group(const chunk_op& op, const update_call& how) {
   const auto p = piece_of(op);
+  int64_t covered = 0;
+  for (const auto& span : *p.spans) covered += span.count;
+  if (!at(op.chunk).layout.weights_are_masters() && covered < p.count)
+    update_->zero(p.weight, static_cast<size_t>(p.count) * size_of(store_.options().compute));
   how.rule->step(*update_, p, how.lr, how.step);
   if (where_.of(op.chunk).weight_frame < 0) copy_to_frame(op, p, how);  // RES-1
 }
