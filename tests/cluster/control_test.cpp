@@ -12,6 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "gpu/controls/thread_quota.hpp"
 #include "tests/cluster/constant_watts.hpp"
 
@@ -72,7 +75,8 @@ std::vector<control_record> records_here() {
 std::vector<std::string> threads_in(const control_record& r) {
   std::vector<std::string> out;
   std::ifstream in(fs::path(r.group) / troupe::gpu::controls::threads_file(r.version));
-  for (std::string thread, name; in >> thread;) {
+  for (std::string thread; in >> thread;) {
+    std::string name = "of another process";
     std::ifstream comm(fmt::format("/proc/{}/task/{}/comm", r.pid, thread));
     std::getline(comm, name);
     out.push_back(name);
@@ -115,7 +119,8 @@ TEST_CASE("PWR-5: a job whose pace is a quota holds its compute threads, and lea
     REQUIRE(all.size() == 1);
     left = all.front();
     CHECK(left.job == "t");
-    CHECK(threads_in(left) == std::vector<std::string>{"compute"});
+    const auto held = threads_in(left);
+    CHECK_MESSAGE(held == std::vector<std::string>{"compute"}, fmt::format("{}", fmt::join(held, ", ")));
     CHECK(run({"power", "restore"}).code == 0);
     CHECK(fs::exists(left.group));  // its process lives
     REQUIRE(::kill(static_cast<pid_t>(left.pid), SIGKILL) == 0);

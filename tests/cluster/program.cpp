@@ -393,9 +393,28 @@ bool watched::gone() const {
   return poll(&p, 1, milliseconds_to(clock::now() + patience)) == 1;
 }
 
+namespace {
+
+/// What a node begins has its command line until it has one of its own: for that it is waited.
+std::vector<pid_t> settled_nodes_of(uint16_t port) {
+  std::vector<pid_t> pids;
+  static_cast<void>(eventually([&] {
+    pids = nodes_of(port);
+    std::set<std::string> names;
+    return std::ranges::all_of(pids, [&](pid_t pid) {
+      const auto words = command_line(std::to_string(pid));
+      const auto name = std::ranges::find(words, "--name");
+      return name != words.end() && name + 1 != words.end() && names.insert(name[1]).second;
+    });
+  }));
+  return pids;
+}
+
+}  // namespace
+
 traces::traces(const program& up) {
   REQUIRE(up.port() != 0);
-  auto pids = nodes_of(up.port());
+  auto pids = settled_nodes_of(up.port());
   pids.push_back(up.pid());
   pids.push_back(head_of(up.pid()));
   REQUIRE(pids.back() > 0);
