@@ -120,7 +120,8 @@ TEST_CASE("PWR-5: a job whose pace is a quota holds its compute threads, and lea
     left = all.front();
     CHECK(left.job == "t");
     const auto held = threads_in(left);
-    CHECK_MESSAGE(held == std::vector<std::string>{"compute"}, fmt::format("{}", fmt::join(held, ", ")));
+    CHECK_MESSAGE(held == std::vector<std::string>{"compute"},
+                  fmt::format("{}", fmt::join(held, ", ")));
     CHECK(run({"power", "restore"}).code == 0);
     CHECK(fs::exists(left.group));  // its process lives
     REQUIRE(::kill(static_cast<pid_t>(left.pid), SIGKILL) == 0);
