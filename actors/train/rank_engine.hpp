@@ -187,7 +187,7 @@ class rank_engine : public engine {
   status build_now();
   void limit_memory();
   status open_swap(gpu::stage_model& model);
-  status open_spill(gpu::stage_model& model, gpu::room_wait for_room);
+  status open_spill(gpu::stage_model& model);
   void show_waiting(pipeline_op kind);
   status open_exchange();
   gpu::stream& stream_of(pipeline_op kind);

@@ -58,12 +58,11 @@ status rank_engine::open_swap(gpu::stage_model& model) {
     o.gathering = data_.get();
     o.gather = [this](int chunk) { gather_slices(chunk); };
   }
-  auto for_room = o.wait_for_room();
   TROUPE_TRY(made, gpu::swapper::make(model.store(), options_.shape.where, std::move(o)));
   swap_ = std::move(made);
   model.store().set_mover(swap_.get());
   if (options_.at.grid.data > 1 && may_speculate()) TROUPE_CHECK(open_exchange());
-  return options_.shape.spilling().empty() ? status() : open_spill(model, std::move(for_room));
+  return options_.shape.spilling().empty() ? status() : open_spill(model);
 }
 
 /// Looking for room is an operation that ends: who does that is not stuck.
@@ -95,12 +94,12 @@ status rank_engine::compare_places() {
 }
 
 /// Beside the chunks of each folder; a write that fails waits for room as theirs do.
-status rank_engine::open_spill(gpu::stage_model& model, gpu::room_wait for_room) {
+status rank_engine::open_spill(gpu::stage_model& model) {
   const auto chunk_of = [&model](int layer) { return model.memory_of(0, layer).chunk; };
   gpu::spill_options o;
   for (const auto& place : options_.swap.places) o.files.push_back(place.files / "activations");
   o.verify = options_.swap_verify;
-  o.wait = std::move(for_room);
+  o.wait = swap_->wait_for_room();
   o.wait.waits = [this] { show_waiting(pipeline_op::write_activation); };
   o.failed = [this](const status& s) { note_failure(s ? s : told_of_drive(s.error())); };
   o.around = [this, chunk_of](gpu::stream& s, gpu::spill_act kind, int layer, uint64_t bytes,

@@ -50,7 +50,7 @@ result<std::unique_ptr<swapper>> swapper::make(parameter_store& store, const res
   out->io_ = std::move(made);
   std::vector<std::filesystem::path> folders;
   for (const auto& place : out->options_.places) folders.push_back(place.folder);
-  out->retry_.emplace(out->io_, std::move(folders), out->options_.wait_for_room());
+  out->retry_.emplace(out->io_, std::move(folders), out->wait_for_room());
   TROUPE_CHECK(out->make_files());
   out->make_order();
   TROUPE_CHECK(out->make_slots());

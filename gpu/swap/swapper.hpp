@@ -183,9 +183,6 @@ struct swap_options {
   /// The same around what makes a stream wait for weights that are on their way, and for the
   /// measuring of state that has to be read for it.
   std::function<void(stream& s, int chunk, const std::function<void()>& wait)> around_wait = {};
-
-  /// For other files of the folders as well.
-  room_wait wait_for_room() const { return {patience, look_again, ending, notice, waits}; }
 };
 
 /// What of a chunk's file was not what was written there.
@@ -317,6 +314,8 @@ class swapper final : public chunk_mover {
   io::swap_io_facts facts() const { return io_->facts(); }
   /// What moves its bytes, for other files of its folders.
   std::shared_ptr<io::swap_io> io() const { return io_; }
+  /// How a failed write waits for room, for these as well (SWP-12); not beyond this object.
+  room_wait wait_for_room();
 
  private:
   /// A file as a checkpoint of such a step has it.

@@ -84,8 +84,12 @@ status swapper::put_again(const target& t, const std::shared_ptr<void>& owner,
   w.memory = t.what.memory;
   w.file_bytes = bytes_of(t);
   w.move = [this, &t](size_t place, const status& why) { return move_to(place, t, why); };
-  w.make_room = [this] { drop_old(old_kind::expired); };
   return retry_->write(w, owner, until);
+}
+
+room_wait swapper::wait_for_room() {
+  return {options_.patience, options_.look_again, options_.ending,
+          options_.notice,   options_.waits,      [this] { drop_old(old_kind::expired); }};
 }
 
 uint64_t swapper::bytes_of(const target& t) {

@@ -70,7 +70,7 @@ status write_retry::write(const failed_write& w, const std::shared_ptr<void>& ow
 /// In the same folder, or in another one.
 write_retry::attempt write_retry::move(const failed_write& w, const status& why) {
   attempt out;
-  if (w.make_room) w.make_room();
+  if (wait_.make_room) wait_.make_room();
   const auto first = w.file().place;
   for (size_t i = 0; i < folders_.size(); ++i) {
     auto tried = w.move((first + i) % folders_.size(), why);

@@ -38,6 +38,9 @@ struct room_wait {
   std::function<void(const std::string&)> notice = {};
   /// Called on a stream's thread each time that it has looked for room.
   std::function<void()> waits = {};
+  /// Gives up, on a stream's thread, what of the rank's folders nobody needs (SWP-12): before other
+  /// files are made.
+  std::function<void()> make_room = {};
 };
 
 /// Whether there was no room, on the drive or by a quota.
@@ -67,7 +70,6 @@ class write_retry {
     uint64_t file_bytes = 0;  ///< that another file needs
     /// Makes another file, in that folder, for what was written; then `file` is that one.
     std::function<attempt(size_t place, const status& why)> move;
-    std::function<void()> make_room = {};  ///< before other files are made
   };
 
   /// `folders`: at least one, each on a drive of its own.

@@ -512,6 +512,17 @@ TEST_CASE("SWP-12: of what has expired one file is written again, and the rest i
   CHECK(run.is_whole(10));
 }
 
+TEST_CASE("SWP-12: what has expired is no more once other files of the folders need room") {
+  keeping_ground ground;
+  saving_run run(ground, {});
+  for (int i = 0; i < 6; ++i) run.one_step();
+  for (uint64_t step = 1; step <= 4; ++step) run.expire(step);
+  CHECK(run.old_files() == 4 * run.chunks());
+  run.swapped.swap().wait_for_room().make_room();
+  CHECK(run.old_files() == 2 * run.chunks());  // of steps 5 and 6
+  for (const auto step : {5u, 6u}) CHECK(run.is_whole(step));
+}
+
 TEST_CASE("SWP-12: a file that somebody else has linked, or moved away, is not written again") {
   keeping_ground ground;
   saving_run run(ground, {});

@@ -77,11 +77,11 @@ class swap_trainer {
       spill_options spilt;
       for (const auto& place : swap.places) spilt.files.push_back(place.folder / "activations");
       spilt.failed = swap.failed;
-      spilt.wait = swap.wait_for_room();
       auto made = swapper::make(store(), shape.where, std::move(swap));
       REQUIRE_MESSAGE(made, (made ? std::string() : render(made.error())));
       swap_ = std::move(*made);
       store().set_mover(swap_.get());
+      spilt.wait = swap_->wait_for_room();
       if (c.spills) spill(owner, spilt);
     }
     if (c.starts) REQUIRE(initialize(store(), c.model, 42));
