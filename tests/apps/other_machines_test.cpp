@@ -13,10 +13,10 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/up/probed_nodes.hpp"
-#include "gpu/predict/fit.hpp"
 #include "gpu/predict/speed_prior.hpp"
 #include "tests/apps/plan_of_text.hpp"
 #include "tests/errors.hpp"
+#include "tests/gpu/predict/fitted_prior.hpp"
 
 using namespace troupe;
 using io::perf::hw_machine;
@@ -316,15 +316,7 @@ gpu::predict::speed_prior prior_of_clocks() {
     r.labels = {cpus * mhz};
     t.rows.push_back(std::move(r));
   }
-  gpu::predict::row_list rows;
-  for (const auto& r : t.rows) rows.push_back(&r);
-  gpu::predict::fit_options options;
-  options.kind = "trunk";
-  auto model = gpu::predict::fit_predictor(t, rows, {}, options);
-  REQUIRE_MESSAGE(model, (model ? "" : render(model.error())));
-  auto prior = gpu::predict::speed_prior::of(std::move(*model), "fleet.tpm");
-  REQUIRE_MESSAGE(prior, (prior ? "" : render(prior.error())));
-  return std::move(*prior);
+  return gpu::predict::testing::fitted_prior(t);
 }
 
 /// What it is, and nothing of what it does.

@@ -4,11 +4,14 @@
 
 #include <doctest/doctest.h>
 
+#include <cerrno>
 #include <chrono>
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/disk/faulty_disk.hpp"
@@ -96,6 +99,46 @@ inline int writes_before(const swap_case& c) {
   failing_ground ground;
   swap_trainer swapped(*ground.owner, c, ground.options());
   return static_cast<int>(swapped.swap().facts().written_bytes / io::disk_block);
+}
+
+/// Of two steps that move such state: one of the first step's writes fails, and there is room for
+/// another file once it was looked for three times, never, or until the rank ends. `after`: of a
+/// run that has failed.
+template <class After>
+void waits_for_room(const swap_case& c, After after) {
+  enum class fate { room_comes, none_comes, rank_ends };
+  for (const auto fate : {fate::room_comes, fate::none_comes, fate::rank_ends}) {
+    failing_ground ground(bytes_needed(c) + filler_bytes + io::disk_block);
+    const auto expected = swap_trainer(*ground.owner, c, {}).train(2);
+    ground.how.plan = {{io::fault_site::write, writes_before(c) + 2, io::fault_effect::fail, EIO}};
+    auto options = ground.options();
+    std::stop_source ending;
+    options.ending = ending.get_token();
+    if (fate == fate::none_comes) options.patience = std::chrono::milliseconds(20);
+    int looks = 0;
+    options.waits = [&] {
+      ++looks;
+      if (fate == fate::rank_ends) ending.request_stop();
+      if (fate == fate::room_comes && looks == 3) ground.give_room();
+    };
+    ground.fill();
+    swap_trainer swapped(*ground.owner, c, std::move(options));
+    for (int step = 1; step <= 2; ++step) swapped.enqueue_step(step);
+    swapped.wait();
+    // Of the other the time may be over before it has said so.
+    if (fate != fate::none_comes) CHECK(ground.heard->with("has no room for another file of") == 1);
+    if (fate == fate::room_comes) {
+      CHECK(swapped.failure());
+      CHECK(swapped.state() == expected);
+      CHECK(looks == 3);
+      CHECK(ground.heard->with("there is room again") == 1);
+      continue;
+    }
+    REQUIRE_FALSE(swapped.failure());
+    CHECK(swapped.failure().error().code == errc::io);
+    CHECK(swapped.failure().error().kind == "ENOSPC");
+    after(swapped);
+  }
 }
 
 }  // namespace troupe::gpu::testing

@@ -196,43 +196,12 @@ TEST_CASE("GRF-3 SWP-11: without room in its folder a gradient goes on in anothe
 }
 
 TEST_CASE("GRF-3 SWP-11: a gradient waits for room, and ends the rank where none comes") {
-  const auto c = with_gradients();
-  enum class fate { room_comes, none_comes, rank_ends };
-  for (const auto fate : {fate::room_comes, fate::none_comes, fate::rank_ends}) {
-    failing_ground ground(bytes_needed(c) + filler_bytes + io::disk_block);
-    const auto expected = swap_trainer(*ground.owner, c, {}).train(2);
-    ground.how.plan = {{io::fault_site::write, writes_before(c) + 2, io::fault_effect::fail, EIO}};
-    auto options = ground.options();
-    std::stop_source ending;
-    options.ending = ending.get_token();
-    if (fate == fate::none_comes) options.patience = std::chrono::milliseconds(20);
-    int looks = 0;
-    options.waits = [&] {
-      ++looks;
-      if (fate == fate::rank_ends) ending.request_stop();
-      if (fate == fate::room_comes && looks == 3) ground.give_room();
-    };
-    ground.fill();
-    swap_trainer swapped(*ground.owner, c, std::move(options));
-    for (int step = 1; step <= 2; ++step) swapped.enqueue_step(step);
-    swapped.wait();
-    // Of the other the time may be over before it has said so.
-    if (fate != fate::none_comes) CHECK(ground.heard->with("has no room for another file of") == 1);
-    if (fate == fate::room_comes) {
-      CHECK(swapped.failure());
-      CHECK(swapped.state() == expected);
-      CHECK(looks == 3);
-      CHECK(ground.heard->with("there is room again") == 1);
-      continue;
-    }
-    REQUIRE_FALSE(swapped.failure());
-    CHECK(swapped.failure().error().code == errc::io);
-    CHECK(swapped.failure().error().kind == "ENOSPC");
+  testing::waits_for_room(with_gradients(), [](swap_trainer& swapped) {
     const auto written = swapped.swap().facts().written_bytes;
     swapped.enqueue_step(3);
     swapped.wait();
     CHECK(swapped.swap().facts().written_bytes == written);
-  }
+  });
 }
 
 TEST_CASE("SWP-11 SWP-9: so do updates that may be dropped, whether they count or not") {

@@ -13,6 +13,7 @@
 #include "gpu/swap/table_rows.hpp"
 #include "io/disk/faulty_disk.hpp"
 #include "tests/errors.hpp"
+#include "tests/gpu/faulty_swap.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
 #include "tests/gpu/swap_trainer.hpp"
 
@@ -34,20 +35,7 @@ swap_case with_large_table(model_config model, dtype type, int64_t hidden = 16) 
 }
 
 swap_options on_disk_in_memory(io::faulty_options how) {
-  swap_options o;
-  o.places = {{"/swap"}};
-  o.io.piece_bytes = 16 * io::disk_block;
-  o.io.depth = 3;
-  o.io.open_disk = [how = std::move(how)](size_t depth) -> result<std::unique_ptr<io::disk>> {
-    auto options = how;
-    options.depth = depth;
-    auto made = std::make_unique<io::faulty_disk>(io::crash_store::make(uint64_t{64} << 20),
-                                                  std::move(options));
-    TROUPE_TRY(there, made->make_dir("/swap"));
-    REQUIRE(there);
-    return std::unique_ptr<io::disk>(std::move(made));
-  };
-  return o;
+  return testing::on_faulty_disk(std::move(how), 16 * io::disk_block);
 }
 
 /// Holds the groups of a token table back, as a slow drive would: those that are read for an update

@@ -20,6 +20,7 @@
 #include "io/disk/faulty_disk.hpp"
 #include "io/disk/thread_disk.hpp"
 #include "tests/errors.hpp"
+#include "tests/gpu/faulty_swap.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
 #include "tests/gpu/swap_trainer.hpp"
 #include "tests/io/scratch.hpp"
@@ -29,27 +30,11 @@ namespace troupe::gpu {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::on_faulty_disk;
 using testing::swap_case;
 using testing::swap_trainer;
 
 constexpr int steps_of_test = 3;
-
-swap_options on_faulty_disk(const io::faulty_options& how) {
-  swap_options o;
-  o.places = {{"/swap"}};
-  o.io.piece_bytes = io::disk_block;
-  o.io.depth = 3;
-  o.io.open_disk = [how](size_t depth) -> result<std::unique_ptr<io::disk>> {
-    auto options = how;
-    options.depth = depth;
-    auto made = std::make_unique<io::faulty_disk>(
-        io::crash_store::make(uint64_t{64} << 20), options);
-    TROUPE_TRY(there, made->make_dir("/swap"));
-    REQUIRE(there);
-    return std::unique_ptr<io::disk>(std::move(made));
-  };
-  return o;
-}
 
 swap_options in_folder(const scratch& dir) {
   swap_options o;

@@ -16,6 +16,7 @@
 #include "io/base/memory_account.hpp"
 #include "io/disk/faulty_disk.hpp"
 #include "tests/errors.hpp"
+#include "tests/gpu/faulty_swap.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
 #include "tests/gpu/swap_trainer.hpp"
 #include "tests/io/scratch.hpp"
@@ -49,20 +50,7 @@ swap_options on_unsteady_disk(unsigned seed) {
   how.reorder = true;
   how.short_move = 0.2;
   how.interrupted = 0.1;
-  swap_options o;
-  o.places = {{"/swap"}};
-  o.io.piece_bytes = io::disk_block;
-  o.io.depth = 3;
-  o.io.open_disk = [how](size_t depth) -> result<std::unique_ptr<io::disk>> {
-    auto options = how;
-    options.depth = depth;
-    auto made = std::make_unique<io::faulty_disk>(io::crash_store::make(uint64_t{64} << 20),
-                                                  std::move(options));
-    TROUPE_TRY(there, made->make_dir("/swap"));
-    REQUIRE(there);
-    return std::unique_ptr<io::disk>(std::move(made));
-  };
-  return o;
+  return testing::on_faulty_disk(std::move(how));
 }
 
 const std::vector<std::optional<uint64_t>> both_roundings{std::nullopt, 7};

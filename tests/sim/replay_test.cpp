@@ -25,10 +25,10 @@
 #include "actors/replay/message_parts.hpp"
 #include "actors/replay/recording.hpp"
 #include "actors/sim/simulation.hpp"
-#include "gpu/predict/fit.hpp"
 #include "gpu/predict/speed_prior.hpp"
 #include "io/perf/part_times.hpp"
 #include "tests/errors.hpp"
+#include "tests/gpu/predict/fitted_prior.hpp"
 #include "tests/io/scratch.hpp"
 #include "tests/sim/quiet.hpp"
 #include "trace/trace_file.hpp"
@@ -251,15 +251,7 @@ std::shared_ptr<gpu::predict::speed_prior> prior_of_threads() {
     r.labels = {std::sqrt(r.numbers[0])};
     t.rows.push_back(std::move(r));
   }
-  gpu::predict::row_list rows;
-  for (const auto& r : t.rows) rows.push_back(&r);
-  gpu::predict::fit_options options;
-  options.kind = "trunk";
-  auto model = gpu::predict::fit_predictor(t, rows, {}, options);
-  REQUIRE_MESSAGE(model, (model ? "" : render(model.error())));
-  auto prior = gpu::predict::speed_prior::of(std::move(*model), "fleet.tpm");
-  REQUIRE_MESSAGE(prior, (prior ? "" : render(prior.error())));
-  return std::make_shared<gpu::predict::speed_prior>(std::move(*prior));
+  return std::make_shared<gpu::predict::speed_prior>(gpu::predict::testing::fitted_prior(t));
 }
 
 /// The first node was probed, the second only says what it is.

@@ -23,6 +23,7 @@
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/actors/job_harness.hpp"
 #include "tests/errors.hpp"
+#include "tests/gpu/predict/fitted_prior.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -523,15 +524,7 @@ std::shared_ptr<gpu::predict::speed_prior> prior_of_clocks() {
     r.labels = {r.numbers[0] * r.numbers[1]};
     t.rows.push_back(std::move(r));
   }
-  gpu::predict::row_list rows;
-  for (const auto& r : t.rows) rows.push_back(&r);
-  gpu::predict::fit_options options;
-  options.kind = "trunk";
-  auto model = gpu::predict::fit_predictor(t, rows, {}, options);
-  REQUIRE_MESSAGE(model, (model ? "" : render(model.error())));
-  auto prior = gpu::predict::speed_prior::of(std::move(*model), "fleet.tpm");
-  REQUIRE_MESSAGE(prior, (prior ? "" : render(prior.error())));
-  return std::make_shared<gpu::predict::speed_prior>(std::move(*prior));
+  return std::make_shared<gpu::predict::speed_prior>(gpu::predict::testing::fitted_prior(t));
 }
 
 /// A machine that tells its clock; probed, its rank's forward is a roofline of 2 ms.
