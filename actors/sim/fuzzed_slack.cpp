@@ -18,12 +18,14 @@ constexpr std::array of_slack{
     fault_kind::slow_section,  fault_kind::kill_actor,    fault_kind::crash_node,
     fault_kind::freeze_node,   fault_kind::pause_run,     fault_kind::save_now};
 
-/// Stages that are not alike, of operations as long as setting a clock takes, or longer.
+/// Stages that are not alike, of operations as long as setting a clock takes, or longer; and of
+/// updates that are some hundredths of a step: shorter parts nobody judges (blame_policy).
 void draw_stages(simulation_options& o, rng& random) {
+  const auto in_ns = [](double of_ms) { return static_cast<int64_t>(of_ms * ns_of_ms_of_slack); };
   const double forward_ms = 40 + 60 * random.unit();
+  o.times.update_ns = in_ns(forward_ms);
   for (int s = 0; s < o.pipeline; ++s) {
     const double ms = forward_ms * (0.85 + 0.3 * random.unit());
-    const auto in_ns = [](double of_ms) { return static_cast<int64_t>(of_ms * ns_of_ms_of_slack); };
     o.times.stages.push_back({in_ns(ms), in_ns(1.9 * ms), o.times.update_ns, o.times.save_ns});
   }
 }

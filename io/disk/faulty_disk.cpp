@@ -46,10 +46,13 @@ stamp faulty_disk::after(nanoseconds takes) {
 
 // -- faults ---------------------------------------------------------------------------------------
 
-const planned_fault* faulty_disk::planned(fault_site site) {
-  int turn = ++counts_[site];
-  for (const auto& fault : options_.plan)
-    if (fault.site == site && turn >= fault.nth && turn < fault.nth + fault.times) return &fault;
+const planned_fault* faulty_disk::planned(fault_site site, const std::string& file) {
+  const int of_all = ++counts_[site], of_file = ++counts_of_files_[{site, file}];
+  for (const auto& fault : options_.plan) {
+    if (fault.site != site || (!fault.file.empty() && fault.file != file)) continue;
+    const int turn = fault.file.empty() ? of_all : of_file;
+    if (turn >= fault.nth && turn < fault.nth + fault.times) return &fault;
+  }
   return nullptr;
 }
 
@@ -77,7 +80,7 @@ result<disk::opened> faulty_disk::raw_open(const path& name, const open_options&
     return disk_error(fmt::format("reserve {} bytes for", options.preallocate), name, failure);
   if (options.direct && options_.refuse_direct)
     warn(fmt::format("no O_DIRECT in {}: through the page cache", name.parent_path().string()));
-  handles_[++last_handle_] = {node, store_->hold(node)};
+  handles_[++last_handle_] = {node, store_->hold(node), name.filename().string()};
   return opened{last_handle_, options.direct && !options_.refuse_direct};
 }
 
@@ -117,7 +120,7 @@ int64_t faulty_disk::carry_out(const raw_request& request, stamp by, bool& lost)
   auto site = request.op == disk_op::write  ? fault_site::write
               : request.op == disk_op::read ? fault_site::read
                                             : fault_site::fdatasync;
-  const auto* fault = planned(site);
+  const auto* fault = planned(site, handles_.at(request.handle).name);
   lost = by_chance(options_.lost) || (fault != nullptr && fault->effect == fault_effect::lose);
   if (request.op == disk_op::fdatasync) {
     auto node = handles_.at(request.handle).node;

@@ -16,6 +16,8 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "io/disk/crash_store.hpp"
@@ -64,7 +66,8 @@ enum class fault_effect : uint8_t {
   lose,     ///< its completion never comes (write, read, fdatasync)
 };
 
-/// The nth operation (from 1) of this disk at that site; `times` of them from there on.
+/// The nth operation (from 1) of this disk at that site, or of those on files of that name alone
+/// (writes, reads and syncs); `times` of them from there on.
 struct planned_fault {
   fault_site site = fault_site::write;
   int nth = 1;
@@ -72,6 +75,7 @@ struct planned_fault {
   int failure = 5;  ///< an errno; 5 = EIO
   size_t bytes = 0;
   int times = 1;
+  std::string file = {};  ///< its last component; empty: any
 };
 
 struct faulty_options {
@@ -157,7 +161,7 @@ class faulty_disk final : public disk {
   status remove_name(const path& name, bool folder);
   result<std::vector<std::string>> to_remove(const path& name, const claim& ours);
   result<crash_store::node_id> open_to_read(const path& name) const;
-  const planned_fault* planned(fault_site site);
+  const planned_fault* planned(fault_site site, const std::string& file = {});
   bool ended() const { return options_.ended && *options_.ended; }
   /// 0, or the errno that was planned for this operation.
   int refused(fault_site site);
@@ -172,9 +176,11 @@ class faulty_disk final : public disk {
   faulty_options options_;
   std::mt19937_64 lot_;
   std::map<fault_site, int> counts_;
+  std::map<std::pair<fault_site, std::string>, int> counts_of_files_;
   struct handle {
     crash_store::node_id node = 0;
     file_lock held;
+    std::string name = {};
   };
   std::map<int, handle> handles_;
   int last_handle_ = 0;
