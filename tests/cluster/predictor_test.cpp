@@ -233,7 +233,7 @@ TEST_CASE("predictor: of a process that gets slow the part is named, and no repl
   REQUIRE(up.until_error_has("slow_part rank 1 (node1): slow: "));
   json seen;
   const auto is_named = [](const json& p) {
-    return p["node"] == "node1" && p["part"] == "backward" && p.value("suspected", "") == "slow";
+    return p["node"] == "node1" && p["part"] == "backward" && p["suspected"] == "slow";
   };
   const bool is_apart = eventually([&] {
     seen = expected_of_run(up);
