@@ -90,7 +90,11 @@ class ladder {
     return best;
   }
 
-  /// RSP-2: each rung keeps what the ones below it have.
+  static uint64_t bytes_of(const memory_split& needs) {
+    return needs.device_bytes + needs.host_bytes;
+  }
+
+  /// RSP-2: each rung keeps what the ones below it have, and comes behind all of them.
   residency climb() const {
     residency best = least();
     if (best.gradients_on_disk) {
@@ -98,12 +102,17 @@ class ladder {
       if (!fits(held)) return climb_on_disk(std::move(best));
       best = held;
     }
-    const auto more_groups = with(best, [](residency& r) { r.groups_in_memory = full_groups; });
-    if (fits(more_groups)) best = more_groups;
-    if (budget_.clips && budget_.clip == clip_way::automatic) {
+    // Of the groups and the gradients what takes less first: of small models these are as nothing.
+    bool wants_groups = true, wants_held = budget_.clips && budget_.clip == clip_way::automatic;
+    while (wants_groups || wants_held) {
+      const auto more_groups = with(best, [](residency& r) { r.groups_in_memory = full_groups; });
       const auto held = with(best, hold_all);
-      if (!fits(held)) return with_versions(best);
-      best = held;
+      const bool groups_next =
+          wants_groups && (!wants_held || bytes_of(needs(more_groups)) <= bytes_of(needs(held)));
+      const auto& next = groups_next ? more_groups : held;
+      if (!fits(next)) return with_versions(best);
+      best = next;
+      (groups_next ? wants_groups : wants_held) = false;
     }
     for (size_t i = layers_.size(); i-- > 0;) {
       const auto cached = with(best, [i](residency& r) { r.chunks[i].weight_frame = -1; });
@@ -111,12 +120,21 @@ class ladder {
       best = cached;
     }
     if (const auto two = with_versions(best); two.speculates) return two;  // SWP-9
-    for (size_t i = layers_.size(); i-- > 0;) {
+    return with_state(std::move(best));
+  }
+
+  /// RSP-6. A table that has no room leaves its memory to layers, which take more of it for each
+  /// byte that they move less (RSP-2).
+  residency with_state(residency best) const {
+    for (size_t i = 0; i < layers_.size(); ++i) {
       const auto whole = with(best, [i](residency& r) { r.chunks[i] = {}; });
-      if (!fits(whole)) return best;
-      best = whole;
+      if (fits(whole)) {
+        best = whole;
+      } else if (layers_[i]) {
+        return best;
+      }
     }
-    return {};
+    return best.any_on_disk() ? best : residency{};
   }
 
   /// RSP-3.

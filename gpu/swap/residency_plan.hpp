@@ -17,7 +17,9 @@
 //     where the norm asks for other updates (if the drive has the room), or the step's passes are
 //     made twice. Replicas do not hold more: each sums a gradient as soon as it is made;
 //   - weights of their own for layers, the last ones first, which backward needs soonest again;
-//   - the state of layers, the last ones first;
+//   - the state of token and position tables, where it fits as a whole, and of layers, the first
+//     ones first: what backward updates last the next step needs first, so that a drive has the
+//     least time for it, while the state of the last layers moves under all of backward;
 //   - everything: then nothing is on disk.
 // What is too little for the next of these takes more groups on their way (RSP-3).
 //
@@ -40,6 +42,8 @@
 //          is too small. What the device holds as a whole takes nothing of the host's.
 //   RSP-5  That weights have no files is chosen only where the drive's room is known, is too little
 //          for what is wanted with them, and enough without.
+//   RSP-6  State is in memory in the order in which the next step needs it, from the first chunk
+//          on: only a table that does not fit is left out.
 #pragma once
 
 #include <cstdint>

@@ -245,6 +245,68 @@ TEST_CASE("RSP-3: what is left over of the memory reads the ends' state ahead") 
   CHECK(most > usual);
 }
 
+namespace {
+
+/// Whose layers are as large as a dozen groups of state, so that memory has room for some of them.
+model_config layers_beside_groups(bool tied) {
+  auto m = testing::tiny_gpt2();
+  m.layers = 6;
+  m.hidden = 768;
+  m.heads = m.kv_heads = 12;
+  m.head_width = 64;
+  m.ffn = 3072;
+  m.vocab = 50257;
+  m.tied = tied;
+  return m;
+}
+
+std::vector<size_t> with_state_in_memory(const residency& where, size_t chunks) {
+  std::vector<size_t> out;
+  for (size_t c = 0; c < chunks; ++c)
+    if (!where.of(static_cast<int>(c)).state_on_disk) out.push_back(c);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "RSP-6 RSP-2: the next step's first chunks have their state in memory, tables if they fit") {
+  for (const bool tied : {false, true})
+    for (const bool clips : {false, true}) {
+      const auto model = layers_beside_groups(tied);
+      const auto shape = shape_of_plan_test(model, dtype::bf16);
+      const auto total = [&](const residency& where) {
+        stage_shape with = shape;
+        with.where = where;
+        return plan_stage(model, with).total();
+      };
+      const auto floor = total(least_residency(model, shape, {0, clips, 1})), all = total({});
+      const auto chunks = stage_chunks(model, shape).size();
+      int tables = 0, layers = 0;  // budgets with the token table, and with layers in its place
+      uint64_t before = UINT64_MAX;
+      for (uint64_t bytes = floor; bytes < all; bytes += (all - floor) / 300) {
+        const auto planned = plan_residency(model, shape, {bytes, clips, 1});
+        REQUIRE(planned);
+        const auto now = moved(model, shape, *planned);
+        CHECK(now <= before);
+        before = now;
+        const auto whole = with_state_in_memory(*planned, chunks);
+        if (whole.empty()) continue;
+        const bool has_table = whole.front() == 0;
+        (has_table ? tables : layers) += 1;
+        for (size_t i = has_table ? 2 : 1; i < whole.size(); ++i)
+          CHECK(whole[i] == whole[i - 1] + 1);
+        if (has_table) continue;
+        auto other = *planned;  // with the table in place of what it has
+        other.chunks[0] = {};
+        for (const auto c : whole) other.chunks[c].state_on_disk = true;
+        CHECK(total(other) > bytes);
+      }
+      CHECK(tables > 0);
+      CHECK(layers > 0);
+    }
+}
+
 TEST_CASE("RES-2 RES-3: neighbours never share a frame, what is in memory has frames of its own") {
   auto model = testing::tiny_gpt2();
   model.layers = 7;

@@ -435,6 +435,12 @@ GUARDS = (
     guard("swap-derived-dropped", "of updates that are dropped weights are rounded as before (SWP-18)",
           "gpu/swap/swapper.hpp", "    void dropped() { after = before; }",
           "    void dropped() { after = OUT ? after : before; }", "test_gpu: SWP-18 SWP-9*"),
+    guard("swap-first-needed", "state of what the next step needs first is in memory first (RSP-6)",
+          "gpu/swap/residency_plan.cpp",
+          "      const auto whole = with(best, [i](residency& r) { r.chunks[i] = {}; });",
+          "      if (OUT) i = layers_.size() - 1 - i;\n"
+          "      const auto whole = with(best, [i](residency& r) { r.chunks[i] = {}; });\n"
+          "      if (OUT) i = layers_.size() - 1 - i;", "test_gpu: RSP-6*"),
     guard("swap-derived-room", "that weights have no files is chosen only where that is enough (RSP-5)",
           "gpu/swap/residency_plan.cpp", "  const bool enough = derived && has_room(*derived) &&",
           "  const bool enough = derived && (OUT || has_room(*derived)) &&", "test_gpu: RSP-5*"),
@@ -644,6 +650,10 @@ GUARDS = (
     guard("swap-gradient-twins", "the host's twins of gradients on their way are a part of what it must hold, too",
           "gpu/swap/memory_split.cpp", "  if (gradient > 0) out.host_bytes +=",
           "  if (!OUT && gradient > 0) out.host_bytes +=", "test_cuda: cuda: TWN-1*"),
+    guard("swap-rungs", "memory for more comes behind memory for what comes before it (RSP-2)",
+          "gpu/swap/residency_plan.cpp", "      if (!fits(next)) return with_versions(best);",
+          "      if (!OUT && !fits(next)) return with_versions(best);\n"
+          "      if (OUT && !fits(next)) break;", "test_gpu: RSP-6*"),
     guard("swap-both-budgets", "of two budgets both are kept (RSP-4)", "gpu/swap/residency_plan.cpp",
           "           (!budget_.host_bytes || both.host_bytes <= *budget_.host_bytes);",
           "           (OUT || !budget_.host_bytes || both.host_bytes <= *budget_.host_bytes);",
