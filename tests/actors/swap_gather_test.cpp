@@ -164,7 +164,7 @@ namespace {
 
 void train_at_every_budget(gpu::dtype type) {
   scratch dir;
-  const swapped_job job{.type = type, .clip_norm = 0.5f, .layers = 16};
+  const swapped_job job{.type = type, .clip_norm = 0.5f, .layers = 32};
   const auto expected = train_replicas(2, job, in_memory);
   const auto one =
       replica_options(options_for(0, 2, gpu::optimizer_step_args::rule::adamw, type), job);
