@@ -313,15 +313,21 @@ status setting_governor::set_clock(int mhz) {
   std::lock_guard lock(mutex_);
   if (over_ || !lock_) return {};
   clock_mhz_ = mhz;
+  return write_clock();
+}
+
+/// SGV-9: where one takes none, the others are no reason to leave as they were.
+status setting_governor::write_clock() {
+  status first;
   for (size_t i = 0; i < settings_.size(); ++i) {
     const auto wanted = wanted_of(settings_[i].range);
     if (wanted == in_force_[i]) continue;
     auto done = port_->write(settings_[i].now.where, wanted);
     in_force_[i] = done ? wanted : 0;
     unread_[i] = true;
-    if (!done && !is_away(target_.kind, done.error())) return done;
+    if (!done && first && !is_away(target_.kind, done.error())) first = std::move(done);
   }
-  return {};
+  return first;
 }
 
 status setting_governor::check_clock() {

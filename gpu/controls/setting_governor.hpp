@@ -16,7 +16,8 @@
 //     between the two leaves what was meant.
 //   SGV-9  A clock that is asked for (set_clock) is no pace: it is not in the record, raises
 //     nothing above what the pace lets a device have, and is undone with it. Who does not govern
-//     sets none.
+//     sets none. All settings of a device are written, also where one of them takes none: that is
+//     the error.
 //   SGV-6  What is taken back is no longer this program's to set, whatever else stays. Processors
 //     that are offline keep nobody from the others: what was found of them goes from record to
 //     record until it can be set.
@@ -98,6 +99,7 @@ class setting_governor final : public actuator {
   std::filesystem::path own_record() const;
   uint64_t wanted_of(const setting_range& range) const;
   status begin(const std::vector<found_setting>& away);
+  status write_clock();
 
   const control_place at_;
   const setting_target target_;

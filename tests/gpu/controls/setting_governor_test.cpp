@@ -627,6 +627,22 @@ TEST_CASE("SGV-9: setting governor: of a clock and a pace the lower holds, and b
   CHECK_FALSE(m.governor(setting_kind::rapl)->sets_clocks());
 }
 
+TEST_CASE("SGV-9: setting governor: a clock that one policy refuses is the others' all the same") {
+  const made_devices m;
+  const auto governor = m.governor(setting_kind::cpufreq);
+  m.files->refused = "policy0";
+  const auto set = governor->set_clock(1200);
+  REQUIRE_FALSE(set);
+  CHECK(set.error().code == errc::permission);
+  CHECK(m.values(setting_kind::cpufreq)["policy0"] == "3000000\n");
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "1200000\n");
+  REQUIRE_FALSE(governor->set_clock(highest_clock_mhz));  // as whoever hears of it lets go
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "3000000\n");
+  m.files->refused.clear();
+  CHECK(governor->set_clock(1200));
+  CHECK(m.values(setting_kind::cpufreq)["policy0"] == "1200000\n");
+}
+
 TEST_CASE("SGV-4: setting governor: what a clock has written, or lost, holds no pace unread") {
   const made_devices m;
   const auto policy = m.at.devices / "devices/system/cpu/cpufreq/policy1/scaling_max_freq";
