@@ -23,10 +23,15 @@ status rank_engine::open_actuator() {
   controls_passed_ = std::move(chosen.passed);
   if (!options_.clocks_operations || !actuator_ || !actuator_->sets_clocks()) return {};
   clocks_ = std::make_unique<gpu::controls::operation_clocks>(
-      actuator_, [tell = options_.on_notice](const error& why) {
+      actuator_,
+      [tell = options_.on_notice](const error& why) {
         if (tell)
           tell(fmt::format("its operations have the highest clock from now on (power.slack): {}",
                            why.message));
+      },
+      gpu::controls::clock_setter_terms{},
+      [tell = options_.on_notice](const std::string& note) {
+        if (tell) tell(fmt::format("{} (power.slack)", note));
       });
   return {};
 }

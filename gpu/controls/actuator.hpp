@@ -74,6 +74,9 @@ class actuator {
   }
   /// Errors: each one's own, where the clock is above what was set last.
   virtual status check_clock() { return {}; }
+  /// What a person is to know of what check_clock() has found, that is no error; empty: nothing
+  /// since it was asked last.
+  virtual std::string take_note() { return {}; }
 };
 
 }  // namespace troupe::gpu::controls

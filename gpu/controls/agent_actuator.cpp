@@ -146,8 +146,16 @@ status agent_actuator::ask_about_clock(agent_verb verb, int mhz) {
   const auto answer = ask(r);
   if (over_) return {};
   if (!answer) return answer.error();
-  if (answer->outcome == agent_outcome::done) return {};
-  return agent_failed(to_string(kind_), at_.agent_socket.native(), answer->why);
+  if (answer->outcome != agent_outcome::done)
+    return agent_failed(to_string(kind_), at_.agent_socket.native(), answer->why);
+  std::lock_guard lock(mutex_);
+  if (!answer->why.empty()) note_ = answer->why;
+  return {};
+}
+
+std::string agent_actuator::take_note() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(note_, {});
 }
 
 status agent_actuator::set_clock(int mhz) {

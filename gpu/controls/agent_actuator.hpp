@@ -76,6 +76,7 @@ class agent_actuator final : public actuator {
   /// AGA-6. Errors: agent_failed; agent_gone.
   status set_clock(int mhz) override;
   status check_clock() override;
+  std::string take_note() override;
 
  private:
   agent_actuator(control_place at, setting_kind kind) : at_(std::move(at)), kind_(kind) {}
@@ -95,7 +96,9 @@ class agent_actuator final : public actuator {
   std::mutex asking_;  ///< one question at a time
   uint32_t sequence_ = 0;
   mutable std::mutex mutex_;
-  actuator_facts facts_ = {};  ///< guarded by mutex_
+  // Guarded by mutex_.
+  actuator_facts facts_ = {};
+  std::string note_;
 };
 
 }  // namespace troupe::gpu::controls

@@ -59,7 +59,7 @@ enum class agent_outcome : uint8_t {
 struct agent_answer {
   uint32_t sequence = 0;
   agent_outcome outcome = agent_outcome::done;
-  std::string why = {};       ///< it is not done
+  std::string why = {};       ///< it is not done; of a check_clock: its note (take_note())
   std::string agent = {};     ///< its name
   actuator_facts facts = {};  ///< without a name
   std::vector<int> clocks_mhz = {};  ///< to take: as actuator::clocks_mhz()

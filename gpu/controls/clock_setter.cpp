@@ -8,8 +8,12 @@ namespace troupe::gpu::controls {
 
 clock_setter::clock_setter(std::shared_ptr<actuator> control,
                            std::function<void(const error&)> failed,
-                           const clock_setter_terms& terms)
-    : control_(std::move(control)), on_failed_(std::move(failed)), terms_(terms) {
+                           const clock_setter_terms& terms,
+                           std::function<void(const std::string&)> noted)
+    : control_(std::move(control)),
+      on_failed_(std::move(failed)),
+      on_noted_(std::move(noted)),
+      terms_(terms) {
   thread_ = std::thread([this] { work(); });
 }
 
@@ -46,15 +50,22 @@ std::optional<clock_setter::moment> clock_setter::next_look() const {
   if (due_mhz_) return moment::min();
   std::optional<moment> out;
   if (later_) out = later_->due;
-  if (unchecked_since_) {
-    const auto check = *unchecked_since_ + terms_.check_after;
-    out = out ? std::min(*out, check) : check;
-  }
+  const auto check = unchecked_since_ ? *unchecked_since_ + terms_.check_after : next_visit();
+  if (check) out = out ? std::min(*out, *check) : *check;
   return out;
 }
 
+/// CKS-5
+std::optional<clock_setter::moment> clock_setter::next_visit() const {
+  if (in_force_mhz_ == highest_clock_mhz) return std::nullopt;
+  return looked_ + terms_.check_every;
+}
+
 bool clock_setter::is_check_due(moment now) const {
-  if (!unchecked_since_) return false;
+  if (!unchecked_since_) {
+    const auto visit = next_visit();
+    return !due_mhz_ && visit && *visit <= now;
+  }
   return due_mhz_ ? now - looked_ >= terms_.check_every
                   : now - *unchecked_since_ >= terms_.check_after;
 }
@@ -99,11 +110,12 @@ void clock_setter::set(std::unique_lock<std::mutex>& lock) {
   unchecked_since_ = std::chrono::steady_clock::now();
 }
 
-/// CKS-3
+/// CKS-3, CKS-5
 void clock_setter::check(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   const auto done = control_->check_clock();
   if (!done) fail(done.error());
+  if (const auto note = control_->take_note(); !note.empty() && on_noted_) on_noted_(note);
   lock.lock();
   unchecked_since_.reset();
   looked_ = std::chrono::steady_clock::now();

@@ -8,6 +8,8 @@
 //   CKS-3  What was set is read back later: once no wish has come for `check_after`, and before the
 //     next one where the last look is `check_every` ago. Where that fails, or a call does, the
 //     device is let go, nothing is set any more, and `failed` is told of it, once.
+//   CKS-5  While one is set below the highest it is looked at each `check_every` besides, whatever
+//     is wished for: others may come to compute there (SGV-10), of whom `noted` is told.
 //   CKS-4  As it ends, the device is let go (highest_clock_mhz).
 #pragma once
 
@@ -18,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "gpu/controls/actuator.hpp"
@@ -30,10 +33,12 @@ struct clock_setter_terms {
 
 class clock_setter {
  public:
-  /// `failed` is called from its thread and waits for nothing; may be empty.
+  /// `failed` and `noted` (actuator::take_note()) are called from its thread and wait for nothing;
+  /// may be empty.
   explicit clock_setter(std::shared_ptr<actuator> control,
                         std::function<void(const error&)> failed = {},
-                        const clock_setter_terms& terms = {});
+                        const clock_setter_terms& terms = {},
+                        std::function<void(const std::string&)> noted = {});
   /// Waits for the call that is made.
   ~clock_setter();
   clock_setter(const clock_setter&) = delete;
@@ -56,6 +61,7 @@ class clock_setter {
   void work();
   void note_due(moment now);
   std::optional<moment> next_look() const;
+  std::optional<moment> next_visit() const;
   bool is_check_due(moment now) const;
   void set(std::unique_lock<std::mutex>& lock);
   void check(std::unique_lock<std::mutex>& lock);
@@ -63,6 +69,7 @@ class clock_setter {
 
   const std::shared_ptr<actuator> control_;
   const std::function<void(const error&)> on_failed_;
+  const std::function<void(const std::string&)> on_noted_;
   const clock_setter_terms terms_;
   std::atomic<int> in_force_mhz_ = highest_clock_mhz;
   std::atomic<bool> failed_ = false;

@@ -57,6 +57,9 @@ struct control_place {
   /// How long another launch may have a device: longer than a process may take to end in order, so
   /// that what a head has lost keeps nobody of the one that goes on for it (seat.hpp).
   std::chrono::milliseconds seat_patience{6000};
+  /// How long nobody else may have been seen to compute on a GPU before its clocks are set for
+  /// single operations again (sharing_policy.hpp): who restarts is back before that.
+  std::chrono::milliseconds alone_for{10'000};
   /// Where the agent of the machine is asked for what this process may not set; empty: nowhere.
   std::filesystem::path agent_socket = {};
   /// How long each of its answers may take: a driver sets some devices meanwhile.

@@ -166,6 +166,12 @@ status machine_controls::check_clock(const setting_target& target) {
   return governor->check_clock();
 }
 
+std::string machine_controls::take_note(const setting_target& target) {
+  std::lock_guard lock(mutex_);
+  const auto governor = governor_of(target);
+  return governor ? (*governor)->take_note() : std::string();
+}
+
 /// MCT-6. Before a pace of all was said that of an agent before holds on.
 status machine_controls::wish(const setting_target& target, int pace_of_1024) {
   std::lock_guard lock(mutex_);

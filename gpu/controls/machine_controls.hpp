@@ -16,8 +16,8 @@
 //   MCT-6  What a job wishes for a device (agent_server.hpp) makes it slower than the others, and
 //     never faster than all are held at: of both the lower is set.
 //   MCT-7  So does a clock that a job's operation wishes for: it is below both (SGV-9), in no
-//     record, and none is set of a device that several processes compute on, or that is held in
-//     watts.
+//     record, and none is set of a device that several processes compute on, also while it is in
+//     force (SGV-10), or that is held in watts.
 #pragma once
 
 #include <memory>
@@ -77,6 +77,8 @@ class machine_controls {
   status set_clock(const setting_target& target, int mhz);
   /// As actuator::check_clock(). Errors: as facts_of; its own.
   status check_clock(const setting_target& target);
+  /// As actuator::take_note().
+  std::string take_note(const setting_target& target);
   /// Takes back what was set, as far as that can be; nothing is set afterwards.
   void end() noexcept;
   /// The same of what was not taken over, which stays: who does not come to hold the machine leaves

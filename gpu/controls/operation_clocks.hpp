@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -35,8 +36,9 @@ class operation_clocks {
  public:
   explicit operation_clocks(std::shared_ptr<actuator> control,
                             std::function<void(const error&)> failed = {},
-                            const clock_setter_terms& terms = {})
-      : setter_(std::move(control), std::move(failed), terms) {}
+                            const clock_setter_terms& terms = {},
+                            std::function<void(const std::string&)> noted = {})
+      : setter_(std::move(control), std::move(failed), terms, std::move(noted)) {}
 
   /// A pass begins; null: at the highest clocks. OCL-2
   void begin_pass(clock_table_ptr table);

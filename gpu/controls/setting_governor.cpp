@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "gpu/controls/control_journal.hpp"
 #include "gpu/controls/seat.hpp"
 #include "io/file.hpp"
@@ -289,10 +291,11 @@ status setting_governor::set(int pace_of_1024) {
   return is_any_set ? status{} : first_away;
 }
 
-/// SGV-9: the lower of both.
+/// SGV-9: the lower of both. SGV-10
 uint64_t setting_governor::wanted_of(const setting_range& range) const {
+  const int clock_mhz = sharing_.is_shared() ? highest_clock_mhz : clock_mhz_;
   return std::min(setting_at(target_.kind, range, pace_of_1024_),
-                  setting_of_clock(target_.kind, range, clock_mhz_));
+                  setting_of_clock(target_.kind, range, clock_mhz));
 }
 
 bool setting_governor::sets_clocks() const {
@@ -330,9 +333,35 @@ status setting_governor::write_clock() {
   return first;
 }
 
+/// SGV-10. Where no clock is in force nobody is slowed, and nobody looked for.
+status setting_governor::look_for_others() {
+  if (clock_mhz_ == highest_clock_mhz && !sharing_.is_shared()) return {};
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const bool has_changed = sharing_.look(port_->is_shared(), now / std::chrono::nanoseconds(1));
+  return has_changed ? write_clock() : status{};
+}
+
+std::string setting_governor::take_note() {
+  std::lock_guard lock(mutex_);
+  switch (sharing_.take_news()) {
+    case sharing_policy::news::shared:
+      return fmt::format(
+          "another process computes on {}: until it is gone operations have no "
+          "clocks of their own there",
+          target_.gpu);
+    case sharing_policy::news::alone:
+      return fmt::format("{} is this job's alone again: its operations have clocks of their own",
+                         target_.gpu);
+    case sharing_policy::news::none:
+      break;
+  }
+  return {};
+}
+
 status setting_governor::check_clock() {
   std::lock_guard lock(mutex_);
   if (over_ || !lock_) return {};
+  TROUPE_CHECK(look_for_others());
   for (size_t i = 0; i < settings_.size(); ++i) {
     if (in_force_[i] == 0) continue;
     auto done = check_setting(*port_, settings_[i], in_force_[i]);

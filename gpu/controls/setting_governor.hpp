@@ -18,15 +18,20 @@
 //     nothing above what the pace lets a device have, and is undone with it. Who does not govern
 //     sets none. All settings of a device are written, also where one of them takes none: that is
 //     the error.
+//   SGV-10 While another process than the job's computes on a GPU it has no clock of an operation
+//     (sharing_policy.hpp): those in force when it comes are given back as they are looked at
+//     next, and taken again once it is gone. A person hears of each of both once.
 //   SGV-6  What is taken back is no longer this program's to set, whatever else stays. Processors
 //     that are offline keep nobody from the others: what was found of them goes from record to
 //     record until it can be set.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +39,7 @@
 #include "gpu/controls/control_record.hpp"
 #include "gpu/controls/groups.hpp"
 #include "gpu/controls/setting_port.hpp"
+#include "gpu/controls/sharing_policy.hpp"
 #include "io/base/error_kind.hpp"
 #include "io/base/recent_delays.hpp"
 #include "io/base/result.hpp"
@@ -78,8 +84,9 @@ class setting_governor final : public actuator {
   std::vector<int> clocks_mhz() const override;
   /// Errors: what the system or the driver says.
   status set_clock(int mhz) override;
-  /// Errors: setting_not_in_force.
+  /// SGV-10. Errors: setting_not_in_force; what the system or the driver says.
   status check_clock() override;
+  std::string take_note() override;
   /// Ends it where it has taken over: what it found so stays. SGV-8
   void leave() noexcept;
   /// Ends it: what it has set stays, with what was found before it. SGV-8
@@ -92,7 +99,10 @@ class setting_governor final : public actuator {
 
  private:
   setting_governor(control_place at, setting_target target, control_owner owner)
-      : at_(std::move(at)), target_(std::move(target)), owner_(std::move(owner)) {}
+      : at_(std::move(at)),
+        target_(std::move(target)),
+        owner_(std::move(owner)),
+        sharing_(std::chrono::nanoseconds(at_.alone_for).count()) {}
   result<bool> govern();
   result<bool> adopt();
   status keep_pace(int pace_of_1024);
@@ -100,6 +110,7 @@ class setting_governor final : public actuator {
   uint64_t wanted_of(const setting_range& range) const;
   status begin(const std::vector<found_setting>& away);
   status write_clock();
+  status look_for_others();
 
   const control_place at_;
   const setting_target target_;
@@ -117,6 +128,7 @@ class setting_governor final : public actuator {
   recent_delays took_;              ///< from a write until it was read back, each setting
   std::optional<int> adopted_at_;
   int pace_of_1024_ = whole_pace, clock_mhz_ = highest_clock_mhz;
+  sharing_policy sharing_;
 };
 
 /// Whether what is set of it was left so for this owner to go on from, by this word. SGV-8

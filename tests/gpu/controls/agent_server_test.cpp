@@ -544,6 +544,34 @@ TEST_CASE("AGA-6: agent server: a clock that does not bind is found out as it is
   CHECK_FALSE(control->has_gone());
 }
 
+TEST_CASE("AGA-6: agent server: what an agent has found of a clock is told, and once") {
+  silent_agent silent;
+  auto at = control_place();
+  at.agent_socket = silent.name;
+  at.agent_patience = 60s;
+  std::string first, second;
+  bool was_in_force = false;
+  std::thread rank([&] {
+    auto made = agent_actuator::make(at, {setting_kind::cpufreq, ""}, {"tiny", 0, 1});
+    if (!made) return;
+    was_in_force = bool{(*made)->check_clock()};
+    first = (*made)->take_note();
+    second = (*made)->take_note();
+  });
+  silent.welcome();
+  const auto take = silent.hear();
+  silent.answer({take ? take->sequence : 0, agent_outcome::done, "", "rack7", {}, {3000, 1500}});
+  const auto check = silent.hear();
+  silent.answer(
+      {check ? check->sequence : 0, agent_outcome::done, "others compute there", "rack7", {}, {}});
+  rank.join();
+  REQUIRE(check);
+  CHECK(check->verb == agent_verb::check_clock);
+  CHECK(was_in_force);
+  CHECK(first == "others compute there");
+  CHECK(second.empty());
+}
+
 TEST_CASE("AGA-5: agent server: who ends waits for no answer, nor does who asks just then") {
   silent_agent silent;
   auto at = control_place();

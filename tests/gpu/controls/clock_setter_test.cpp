@@ -99,6 +99,20 @@ TEST_CASE(
   CHECK(device->done(2) == clocks{1000, 900});
 }
 
+TEST_CASE("CKS-5: clock setter: one that stays set is looked at again, and a note of it is told") {
+  const auto device = std::make_shared<made_clock>();
+  std::promise<std::string> said;
+  clock_setter setter(device, {}, {1ms, 1ms},
+                      [&](const std::string& note) { said.set_value(note); });
+  setter.wish(1000);
+  device->await_checks(3);  // without another wish: each millisecond there is one
+  device->note("others compute there");
+  CHECK(said.get_future().get() == "others compute there");
+  device->await_checks(6);
+  CHECK(device->done(1) == clocks{1000});
+  CHECK_FALSE(setter.has_failed());
+}
+
 TEST_CASE("CKS-3: clock setter: a clock that is refused ends it, too") {
   const auto device = std::make_shared<made_clock>();
   awaited_failure failure;

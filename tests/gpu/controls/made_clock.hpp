@@ -3,6 +3,8 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu/controls/actuator.hpp"
@@ -32,6 +34,15 @@ class made_clock final : public actuator {
     told_.notify_all();
     if (lies_) return error{errc::unavailable, "it is higher"};
     return {};
+  }
+  std::string take_note() override {
+    std::lock_guard lock(mutex_);
+    return std::exchange(note_, {});
+  }
+
+  void note(std::string text) {
+    std::lock_guard lock(mutex_);
+    note_ = std::move(text);
   }
 
   void hang(bool on) {
@@ -70,6 +81,7 @@ class made_clock final : public actuator {
   std::vector<int> asked_;
   size_t done_ = 0, checks_ = 0;
   bool hangs_ = false, refuses_ = false, lies_ = false;
+  std::string note_;
 };
 
 }  // namespace troupe::gpu::controls::made

@@ -369,6 +369,65 @@ TEST_CASE(
   CHECK((*governor)->sets_clocks());
 }
 
+TEST_CASE("SGV-10: nvml settings: who comes while a clock is in force is not slowed by it") {
+  for (const bool is_machines : {false, true}) {
+    CAPTURE(is_machines);
+    gpu_machine m;
+    m.at.alone_for = {};
+    const auto made = setting_governor::make(
+        m.at, {setting_kind::nvml_clocks, "GPU-0", is_machines}, {"tiny", 0, 7, is_machines});
+    REQUIRE(made);
+    auto& governor = **made;
+    REQUIRE(governor.set_clock(990));
+    CHECK(governor.check_clock());
+    CHECK(m.card(0).locked_mhz == std::pair(345U, 990U));
+    CHECK(governor.take_note().empty());
+    m.card(0).processes = 2;
+    CHECK(governor.check_clock());
+    CHECK(m.card(0).locked_mhz->second > 990);
+    CHECK(governor.take_note().find("GPU-0") != std::string::npos);
+    REQUIRE(governor.set_clock(1200));  // nor is one that is asked for meanwhile
+    CHECK(m.card(0).locked_mhz->second > 1200);
+    REQUIRE(governor.set(1));  // a pace holds all
+    CHECK(m.card(0).locked_mhz == std::pair(345U, 345U));
+    REQUIRE(governor.set(1024));
+    CHECK(governor.check_clock());
+    CHECK(governor.take_note().empty());
+    m.card(0).processes = 1;
+    CHECK(governor.check_clock());
+    CHECK(m.card(0).locked_mhz == std::pair(345U, 1200U));
+    CHECK_FALSE(governor.take_note().empty());
+  }
+}
+
+TEST_CASE(
+    "MCT-7: nvml settings: who comes to a machine's GPU while a job has clocks there is told of") {
+  gpu_machine m;
+  m.at.alone_for = {};
+  const setting_target gpu{setting_kind::nvml_clocks, "GPU-0", true};
+  const auto made = machine_controls::make(m.at, {{gpu}}, {"rack7", 0, 7});
+  REQUIRE(made);
+  auto& controls = **made;
+  REQUIRE(controls.set_clock(gpu, 990));
+  m.card(0).processes = 2;
+  CHECK(controls.check_clock(gpu));
+  CHECK(m.card(0).locked_mhz->second > 990);
+  CHECK_FALSE(controls.take_note(gpu).empty());
+  CHECK(controls.take_note(gpu).empty());
+}
+
+TEST_CASE("SGV-10: nvml settings: clocks come back only once nobody was seen there for a while") {
+  gpu_machine m;
+  m.at.alone_for = std::chrono::hours(1);
+  const auto governor = m.governor(setting_kind::nvml_clocks);
+  REQUIRE(governor->set_clock(990));
+  m.card(0).processes = 2;
+  CHECK(governor->check_clock());
+  m.card(0).processes = 1;
+  CHECK(governor->check_clock());
+  CHECK(m.card(0).locked_mhz->second > 990);
+}
+
 TEST_CASE("SGV-9: nvml settings: a clock that does not bind is found out as it is looked at") {
   const gpu_machine m;
   const auto governor = m.governor(setting_kind::nvml_clocks);
