@@ -140,6 +140,9 @@ std::string who_asks(const agent_event& e) {
 
 /// A line of the journal.
 std::string asked_line(const agent_event& e) {
+  if (e.what == agent_event::type::left_out)
+    return nlohmann::ordered_json{{"event", to_string(e.what)}, {"of", e.word}, {"count", e.count}}
+        .dump();
   nlohmann::ordered_json out{
       {"event", to_string(e.what)}, {"pid", e.peer.pid}, {"uid", e.peer.uid}, {"gid", e.peer.gid}};
   if (!e.owner.job.empty()) {
@@ -167,6 +170,8 @@ std::string asked_sentence(const agent_event& e) {
       return fmt::format("{} is refused: {}", who_asks(e), e.why);
     case agent_event::type::set:
       return e.why.empty() ? "" : fmt::format("{}: {} is not set: {}", who_asks(e), device, e.why);
+    case agent_event::type::left_out:
+      return fmt::format("{} more {} within a minute are counted, and not told", e.count, e.word);
   }
   return "";
 }

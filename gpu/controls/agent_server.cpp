@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "gpu/controls/agent_desk_policy.hpp"
+#include "gpu/controls/event_rate_policy.hpp"
 #include "gpu/controls/setting_governor.hpp"
 #include "gpu/controls/setting_policy.hpp"
 #include "gpu/controls/setting_port.hpp"
@@ -54,6 +55,8 @@ std::string_view to_string(agent_event::type what) {
       return "agent_let_go";
     case agent_event::type::refused:
       return "agent_refused";
+    case agent_event::type::left_out:
+      return "agent_left_out";
   }
   return "";
 }
@@ -72,6 +75,7 @@ class agent_server::work {
   void serve() {
     while (turn()) continue;
     while (!clients_.empty()) drop(clients_.begin(), "");  // AGS-1
+    tell_left_out(true);
   }
 
  private:
@@ -114,19 +118,26 @@ class agent_server::work {
         drop(here, "it took too long");  // AGS-2
     }
     if (at[1].revents != 0) welcome();
+    tell_left_out(false);
     return true;
   }
 
-  /// Until the next one that may not be silent has had its time.
+  /// Until the next one that may not be silent has had its time, or a number is to be told.
   int wait_ms() const {
     using std::chrono::milliseconds;
     std::optional<agent_clock::time_point> next;
     for (const auto& c : clients_)
       if (!c.may_be_silent() && (!next || c.since + options_.patience < *next))
         next = c.since + options_.patience;
-    if (!next) return -1;
-    const auto left = std::chrono::ceil<milliseconds>(*next - agent_clock::now());
-    return static_cast<int>(std::max<int64_t>(0, left.count()));
+    std::optional<milliseconds> left;
+    if (next) left = std::chrono::ceil<milliseconds>(*next - agent_clock::now());
+    for (const auto& [rate, of] : rates_) {
+      if (!rate.due_ns()) continue;
+      const std::chrono::nanoseconds until(*rate.due_ns() - options_.now_ns());
+      const auto told_in = std::chrono::ceil<milliseconds>(until);
+      left = left ? std::min(*left, told_in) : told_in;
+    }
+    return left ? static_cast<int>(std::max<int64_t>(0, left->count())) : -1;
   }
 
   /// Empty: there is one. AGS-2, AGS-5
@@ -340,8 +351,27 @@ class agent_server::work {
     tell(agent_event::type::refused, c, why);
   }
 
-  void tell(agent_event::type what, const agent_client& c, const std::string& why) const {
+  /// AGS-7
+  struct told_rate {
+    event_rate_policy rate;
+    const char* of;
+  };
+
+  void tell_left_out(bool is_last) {
+    for (auto& [rate, of] : rates_) {
+      agent_event e;
+      e.what = agent_event::type::left_out;
+      e.word = of;
+      e.count = rate.take_left_out(options_.now_ns(), is_last);
+      if (e.count > 0 && options_.tell) options_.tell(e);
+    }
+  }
+
+  void tell(agent_event::type what, const agent_client& c, const std::string& why) {
     if (!options_.tell) return;
+    tell_left_out(false);
+    auto& of = rates_[what == agent_event::type::refused ? 0 : 1];
+    if (!of.rate.take(options_.now_ns())) return;
     agent_event e;
     e.what = what;
     e.peer = c.peer;
@@ -358,6 +388,8 @@ class agent_server::work {
   const io::local_listener listener_;
   const int bell_;
   agent_desk_policy desk_;
+  std::array<told_rate, 2> rates_{{{event_rate_policy(refusals_told_a_minute), "refusals"},
+                                   {event_rate_policy(wishes_told_a_minute), "wishes"}}};
   std::list<agent_client> clients_;  ///< most_agent_clients at most
   uint64_t numbers_ = 0;
 };

@@ -19,6 +19,8 @@
 //     may be, and is undone before its pace is, as that one goes or another rank comes.
 //   AGS-4  What is told of a client names who has connected, as the kernel says it, beside what he
 //     says of himself.
+//   AGS-7  Of refusals `refusals_told_a_minute` at most are told one by one within a minute, and
+//     `wishes_told_a_minute` of what is done; the rest is told as a number (event_rate_policy.hpp).
 #pragma once
 
 #include <atomic>
@@ -44,6 +46,11 @@ inline constexpr size_t most_agent_clients = 128;
 /// And those of one user: more than one for each GPU that a machine can have. AGS-5
 inline constexpr size_t most_clients_of_user = 32;
 
+/// Events of a minute that are told one by one: many times those of jobs in good order, and few
+/// enough that a journal of bounded length keeps hours of what else is in it. AGS-7
+inline constexpr size_t refusals_told_a_minute = 60;
+inline constexpr size_t wishes_told_a_minute = 1200;
+
 /// What has come of a client's request.
 struct agent_event {
   enum class type : uint8_t {
@@ -51,6 +58,7 @@ struct agent_event {
     set,      ///< another pace than before
     let_go,   ///< it wishes for nothing more, or is gone
     refused,  ///< why says it
+    left_out  ///< `count` more of what `word` says, of nobody in particular (AGS-7)
   };
   type what = type::refused;
   io::socket_peer peer = {};
@@ -58,6 +66,7 @@ struct agent_event {
   std::string word = {}, gpu = {};
   int pace_of_1024 = whole_pace;  ///< that it wishes for
   std::string why = {};           ///< of what was not done
+  size_t count = 0;               ///< of those that are left out
 };
 std::string_view to_string(agent_event::type what);
 
@@ -69,6 +78,10 @@ struct agent_server_options {
   std::function<void(const agent_event&)> tell = {};  ///< from its thread; waits for nothing
   /// Who has connected.
   std::function<result<io::socket_peer>(int)> peer_of = &io::peer_of;
+  /// By which a minute is counted (AGS-7).
+  std::function<int64_t()> now_ns = [] {
+    return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  };
 };
 
 class agent_server {

@@ -8,13 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +26,7 @@
 #include "gpu/controls/open_actuator.hpp"
 #include "gpu/controls/seat.hpp"
 #include "tests/gpu/controls/made_devices.hpp"
+#include "tests/gpu/controls/served_machine.hpp"
 
 using namespace troupe;
 using namespace troupe::gpu::controls;
@@ -36,150 +34,6 @@ using namespace troupe::gpu::controls::made;
 using namespace std::chrono_literals;
 
 namespace {
-
-using event_type = agent_event::type;
-
-/// What the server tells, from its thread.
-class heard_events {
- public:
-  void hear(const agent_event& e) {
-    std::lock_guard lock(mutex_);
-    all_.push_back(e);
-    told_.notify_all();
-  }
-  /// The first of a kind, which is about to come: within a minute, whatever the machine does.
-  agent_event await(event_type what) {
-    std::unique_lock lock(mutex_);
-    const auto of_kind = [&](const agent_event& e) { return e.what == what; };
-    const bool came = told_.wait_for(
-        lock, 60s, [&] { return std::find_if(all_.begin(), all_.end(), of_kind) != all_.end(); });
-    REQUIRE(came);
-    return *std::find_if(all_.begin(), all_.end(), of_kind);
-  }
-
-  size_t count(event_type what) {
-    std::lock_guard lock(mutex_);
-    return static_cast<size_t>(
-        std::count_if(all_.begin(), all_.end(), [&](const auto& e) { return e.what == what; }));
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable told_;
-  std::vector<agent_event> all_;
-};
-
-struct served_machine {
-  made_devices m;
-  heard_events heard;
-  std::shared_ptr<machine_controls> controls;
-  std::unique_ptr<agent_server> server;
-  /// As whom the next ones connect; below 0: as whom they do.
-  std::atomic<int64_t> as_user = -1;
-
-  explicit served_machine(std::chrono::milliseconds patience = 1h, bool lies = false) {
-    m.at.patience = m.at.seat_patience = 1ms;
-    m.files->lies = lies;
-    auto made = machine_controls::make(m.at, {{{setting_kind::cpufreq, ""}}}, {"rack7", 0, 7});
-    REQUIRE_MESSAGE(made, (made ? "" : render(made.error())));
-    controls = std::move(*made);
-    agent_server_options options;
-    options.socket = socket();
-    options.agent = "rack7";
-    options.patience = patience;
-    options.tell = [this](const agent_event& e) { heard.hear(e); };
-    options.peer_of = [this](int fd) {
-      auto peer = io::peer_of(fd);
-      if (peer && as_user >= 0) peer->uid = as_user;
-      return peer;
-    };
-    auto started = agent_server::start(std::move(options), controls);
-    REQUIRE_MESSAGE(started, (started ? "" : render(started.error())));
-    server = std::move(*started);
-  }
-  ~served_machine() { server.reset(); }
-  served_machine(const served_machine&) = delete;
-  served_machine& operator=(const served_machine&) = delete;
-
-  std::filesystem::path socket() const { return m.folder / "agent.sock"; }
-  /// That of a process which may set nothing.
-  control_place of_job() const {
-    control_place at;
-    at.agent_socket = socket();
-    at.agent_patience = 60s;
-    at.seat_patience = 1ms;
-    return at;
-  }
-  result<chosen_actuator> open(const std::vector<std::string>& words, int64_t rank = 0,
-                               uint64_t launch = 1) const {
-    return open_actuator(words, of_job(), {"tiny", rank, launch}, std::vector{11}, "");
-  }
-  std::unique_ptr<actuator> control(int64_t rank = 0, uint64_t launch = 1) const {
-    auto made = open({"cpufreq"}, rank, launch);
-    REQUIRE_MESSAGE(made, (made ? "" : render(made.error())));
-    REQUIRE(made->control);
-    return std::move(made->control);
-  }
-  std::string clock() const { return m.values(setting_kind::cpufreq)["policy1"]; }
-};
-
-/// One that speaks as it likes.
-class asker {
- public:
-  explicit asker(const served_machine& at) {
-    auto made = io::connect_local(at.socket(), soon());
-    REQUIRE_MESSAGE(made, (made ? "" : render(made.error())));
-    fd_ = std::move(*made);
-  }
-  /// Who was let go meanwhile hears that when he waits for an answer.
-  void send(std::span<const std::byte> bytes) const {
-    static_cast<void>(io::send_local(fd_.get(), bytes, soon()));
-  }
-  agent_answer take_for(const control_owner& owner) const {
-    agent_request r;
-    r.verb = agent_verb::take;
-    r.target = {setting_kind::cpufreq, ""};
-    r.owner = owner;
-    send(to_bytes(r));
-    return answer();
-  }
-  agent_answer ask(agent_verb verb, int pace = whole_pace) const {
-    agent_request r;
-    r.sequence = 1;
-    r.verb = verb;
-    r.target = {setting_kind::cpufreq, ""};
-    r.owner = {"tiny", 0, 1};
-    r.pace_of_1024 = pace;
-    send(to_bytes(r));
-    return answer();
-  }
-  agent_answer answer() const {
-    std::vector<std::byte> in(4);
-    REQUIRE(io::receive_local(fd_.get(), in, soon()));
-    in.resize(agent_message_bytes(in)->value());
-    REQUIRE(io::receive_local(fd_.get(), std::span(in).subspan(4), soon()));
-    auto read = parse_agent_answer(in);
-    REQUIRE(read);
-    return *read;
-  }
-  /// False: it was hung up on.
-  bool hears_an_answer() const {
-    std::vector<std::byte> in(4);
-    if (!io::receive_local(fd_.get(), in, soon())) return false;
-    in.resize(agent_message_bytes(in)->value());
-    return bool{io::receive_local(fd_.get(), std::span(in).subspan(4), soon())};
-  }
-  /// Which it does: nothing else is to come.
-  bool is_hung_up_on() const {
-    std::vector<std::byte> in(1);
-    const auto got = io::receive_local(fd_.get(), in, soon());
-    return !got && got.error().code != errc::timeout;
-  }
-
- private:
-  static io::socket_deadline soon() { return std::chrono::steady_clock::now() + 60s; }
-  io::unique_fd fd_;
-};
 
 /// An agent that answers what it is told to, or nothing; each wait ends within a minute.
 struct silent_agent {
@@ -398,6 +252,44 @@ TEST_CASE("AGS-2: agent server: who asks this and that, but never says for whom,
     is_let_go = !stranger.hears_an_answer();
   }
   CHECK(is_let_go);
+}
+
+TEST_CASE("AGS-7: agent server: of many refusals some are told, and the rest as a number") {
+  served_machine at;
+  const auto be_refused = [&] {
+    const asker stranger(at);
+    stranger.send(std::vector<std::byte>(4, std::byte{0xff}));
+    CHECK(stranger.is_hung_up_on());  // it is told before that
+  };
+  constexpr size_t more = 5;
+  for (size_t i = 0; i < refusals_told_a_minute + more; ++i) be_refused();
+  CHECK(at.heard.count(event_type::refused) == refusals_told_a_minute);
+  CHECK(at.heard.count(event_type::left_out) == 0);
+  at.now_ns += 60'000'000'000;
+  be_refused();
+  CHECK(at.heard.count(event_type::refused) == refusals_told_a_minute + 1);
+  const auto told = at.heard.await(event_type::left_out);
+  CHECK(told.count == more);
+  CHECK(told.word == "refusals");
+  for (size_t i = 0; i < refusals_told_a_minute; ++i) be_refused();
+  at.server.reset();  // it says what it has counted until then
+  CHECK(at.heard.count(event_type::refused) == 2 * refusals_told_a_minute);
+  CHECK(at.heard.count(event_type::left_out) == 2);
+}
+
+TEST_CASE("AGS-7: agent server: who takes a device again and again fills no journal") {
+  served_machine at;
+  const asker rank(at);
+  for (size_t i = 0; i < wishes_told_a_minute; ++i) {
+    REQUIRE(rank.ask(agent_verb::take).outcome == agent_outcome::done);
+    REQUIRE(rank.ask(agent_verb::let_go).outcome == agent_outcome::done);
+  }
+  at.server.reset();
+  CHECK(at.heard.count(event_type::taken) + at.heard.count(event_type::let_go) ==
+        wishes_told_a_minute);
+  const auto told = at.heard.await(event_type::left_out);
+  CHECK(told.count == wishes_told_a_minute);
+  CHECK(told.word == "wishes");
 }
 
 TEST_CASE("agent server: ranks that ask again and again are told of once each") {
