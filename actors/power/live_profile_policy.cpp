@@ -61,6 +61,8 @@ std::string_view in_words(live_profile_policy::failure why) {
       return "its steps are too uneven to tell what a clock changes";
     case live_profile_policy::failure::cut_short:
       return "at lower clocks its ranks began anew each time";
+    case live_profile_policy::failure::moved:
+      return "its ranks came to other machines again and again";
     case live_profile_policy::failure::none:
       break;
   }
@@ -130,6 +132,7 @@ void live_profile_policy::begin_again(bool at_its_clocks) {
 
 /// LPP-4
 void live_profile_policy::begin_anew() {
+  if (++moves_ > terms_.most_moves) return fail(failure::moved);  // LPP-3
   of_ladder_ = 0;
   cuts_ = 0;
   lane_of_.assign(replicas_, 0);

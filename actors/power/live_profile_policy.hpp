@@ -25,7 +25,7 @@
 //     take longer there than is waited for, again and again.
 //   LPP-4  Ranks on one machine have one clock of the ladder: its joules are told apart by nothing.
 //     Where ranks are on other machines than in the first trial, all of it begins anew: what they
-//     took there says nothing of them.
+//     took there says nothing of them. Behind `most_moves` of that nothing is measured (LPP-3).
 //   LPP-5  What comes out is a profile as a file may hold it (PCL-2), with each stage's highest
 //     clock.
 #pragma once
@@ -50,7 +50,8 @@ struct live_profile_terms {
   int least_steps = 5;
   double energy_s = 3;
   double uneven = 0.1;
-  int most_cuts = 2;  ///< of one trial
+  int most_cuts = 2;   ///< of one trial
+  int most_moves = 3;  ///< of all
   int tried_steps = 60;
   double tried_s = 60;
 };
@@ -79,9 +80,10 @@ class live_profile_policy {
   enum class state : uint8_t { measuring, measured, failed };
   enum class failure : uint8_t {
     none,
-    no_watts,  ///< of a machine's joules too little was heard
-    uneven,    ///< steps are too few, or too unlike each other
-    cut_short  ///< at lower clocks ranks began anew each time
+    no_watts,   ///< of a machine's joules too little was heard
+    uneven,     ///< steps are too few, or too unlike each other
+    cut_short,  ///< at lower clocks ranks began anew each time
+    moved       ///< ranks came to other machines again and again
   };
 
   /// `ladders`: of each stage, a clock at least, highest first; one replica at least.
@@ -186,6 +188,7 @@ class live_profile_policy {
   std::vector<rank_series> ranks_;
   std::map<size_t, machine_use> machines_;
   // Of all.
+  int moves_ = 0;
   std::vector<rank_place> places_;                          ///< of each rank, in the first trial
   std::vector<found_cost> highest_;                         ///< of each rank
   std::vector<std::vector<std::vector<found_cost>>> rows_;  ///< by stage and level

@@ -270,6 +270,21 @@ TEST_CASE("LPP-4: live profile: on other machines all of it begins anew") {
   check_rows(job.policy.profile(), truth);
 }
 
+TEST_CASE("LPP-3: live profile: ranks that come to other machines each time measure nothing") {
+  profiled_job job(four_stages({1}));
+  const live_profile_terms terms;
+  for (int move = 0; move <= terms.most_moves; ++move) {
+    REQUIRE(job.policy.now() == profile_state::measuring);
+    while (job.policy.now() == profile_state::measuring && !job.policy.is_lowered()) job.step();
+    job.policy.begin_again();
+    job.made.first_machine += profiled_stages;
+    job.step();
+  }
+  CHECK(job.policy.now() == profile_state::failed);
+  CHECK(job.policy.why() == profile_failure::moved);
+  CHECK_FALSE(in_words(job.policy.why()).empty());
+}
+
 TEST_CASE(
     "LPP-3: live profile: clocks at which ranks begin anew each time are not tried, nor lower "
     "ones") {
