@@ -11,8 +11,9 @@ namespace troupe::power {
 
 namespace {
 
-/// Between two steps that follow each other passes less than this share of one.
-constexpr double gap_of_step = 0.1;
+/// Between two steps that follow each other passes less than this share of one, or than the time
+/// that telling of a step takes, however short it is: what ranks do then is wait.
+constexpr double gap_of_step = 0.1, telling_s = 0.02;
 /// Readings come when they do: so many seconds more are looked at than are wanted.
 constexpr double reading_margin_s = 2;
 
@@ -57,6 +58,9 @@ std::string_view in_words(live_profile_policy::failure why) {
   switch (why) {
     case live_profile_policy::failure::no_watts:
       return "of one of its machines at least nothing says what it draws";
+    case live_profile_policy::failure::seldom:
+      return "of one of its machines at least joules are read too seldom: set "
+             "power.meter_interval_ms and cluster.heartbeat_interval_ms to 1000 or less";
     case live_profile_policy::failure::uneven:
       return "its steps are too uneven to tell what a clock changes";
     case live_profile_policy::failure::cut_short:
@@ -182,7 +186,8 @@ void live_profile_policy::close_piece() {
   }
 }
 
-void live_profile_policy::add(const trial_step& step) {
+/// `with_gap_s`: from the end of the one before. Meters count that, too.
+void live_profile_policy::add(const trial_step& step, double with_gap_s) {
   if (ranks_.empty())
     for (const auto& r : step.ranks) ranks_.push_back({r, {}, {}, {}});
   for (size_t i = 0; i < ranks_.size(); ++i) {
@@ -192,7 +197,7 @@ void live_profile_policy::add(const trial_step& step) {
     ranks_[i].backward_s.push_back(r.backward_s);
     ranks_[i].busy_s.push_back(r.busy_s);
   }
-  counted_s_ += step.step_s;
+  counted_s_ += with_gap_s;
   for (auto& [number, m] : machines_)
     if (m.first && m.latest && m.latest->at_ns <= step.ended_ns) m.last = m.latest;
 }
@@ -212,10 +217,12 @@ void live_profile_policy::step(const trial_step& step) {
   if (settles(step)) return;
   ++tried_;
   const double since_s = ended_ns_ ? seconds_of(step.ended_ns - *ended_ns_) : 0;
-  if (is_open_ && since_s > step.step_s * (1 + gap_of_step)) close_piece();
+  if (is_open_ && since_s - step.step_s > std::max(gap_of_step * step.step_s, telling_s))
+    close_piece();
   if (step.counts) {
+    const bool follows = is_open_;
     if (!is_open_) open_piece(step);
-    add(step);
+    add(step, follows ? std::max(since_s, step.step_s) : step.step_s);
     ended_ns_ = step.ended_ns;
   } else {
     close_piece();
@@ -408,8 +415,17 @@ void live_profile_policy::fail(failure why) {
 void live_profile_policy::fail() {
   fail(failure::uneven);
   const auto all_watts = watts();
-  for (const auto& r : ranks_)
-    if (!r.who.machine || !all_watts.contains(*r.who.machine)) failure_ = failure::no_watts;
+  for (const auto& r : ranks_) {
+    if (r.who.machine && all_watts.contains(*r.who.machine)) continue;
+    failure_ =
+        r.who.machine && is_heard_seldom(*r.who.machine) ? failure::seldom : failure::no_watts;
+    if (failure_ == failure::no_watts) return;
+  }
+}
+
+bool live_profile_policy::is_heard_seldom(size_t machine) const {
+  const auto it = machines_.find(machine);
+  return it != machines_.end() && it->second.latest && use_of(machine).s < terms_.energy_s;
 }
 
 }  // namespace troupe::power

@@ -80,7 +80,8 @@ class live_profile_policy {
   enum class state : uint8_t { measuring, measured, failed };
   enum class failure : uint8_t {
     none,
-    no_watts,   ///< of a machine's joules too little was heard
+    no_watts,   ///< of a machine no joules were heard, or such as no device uses
+    seldom,     ///< too few of them within a trial
     uneven,     ///< steps are too few, or too unlike each other
     cut_short,  ///< at lower clocks ranks began anew each time
     moved       ///< ranks came to other machines again and again
@@ -150,8 +151,9 @@ class live_profile_policy {
   bool settles(const trial_step& step);
   void open_piece(const trial_step& step);
   void close_piece();
-  void add(const trial_step& step);
+  void add(const trial_step& step, double with_gap_s);
   used_energy use_of(size_t machine) const;
+  bool is_heard_seldom(size_t machine) const;
   std::map<size_t, double> watts() const;
   bool is_even(std::vector<double> times) const;
   std::optional<found_cost> cost_of(const rank_series& r,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -216,6 +217,63 @@ TEST_CASE("LPP-2: live profile: without joules of a machine nothing is measured"
   }
   CHECK(job.policy.now() == profile_state::failed);
   CHECK(job.policy.why() == profile_failure::no_watts);
+}
+
+TEST_CASE(
+    "LPP-1: live profile: steps of some milliseconds are measured by readings of each second") {
+  auto made = four_stages({1});
+  made.update_s = 1e-4;
+  for (auto& stage : made.truth.stages)
+    for (auto& rows : stage)
+      for (auto& r : rows) {
+        r.time_s /= 100;
+        r.energy_j /= 100;
+      }
+  profiled_job job(std::move(made));
+  constexpr int64_t telling_ns = 3'000'000, second_ns = 1'000'000'000;
+  int64_t heard_ns = job.made.now_ns;
+  int steps = 0;
+  for (; job.policy.now() == profile_state::measuring && steps < 20'000; ++steps) {
+    job.make();
+    job.made.now_ns += telling_ns;  // until the pacer hears of it all wait
+    for (auto& j : job.made.joules) j += job.made.blocking_w * telling_ns / 1e9;
+    if (job.made.now_ns - heard_ns >= second_ns) {
+      heard_ns = job.made.now_ns;
+      job.hear();
+    }
+    job.tell();
+  }
+  REQUIRE(job.policy.now() == profile_state::measured);
+  CHECK(job.made.now_ns < 120 * second_ns);
+  const auto truth = job.made.only(job.clocks);
+  for (int s = 0; s < profiled_stages; ++s)
+    for (const auto which : {instruction::forward, instruction::backward}) {
+      const auto &is = job.policy.profile().rows(s, which), &should = truth.rows(s, which);
+      REQUIRE(is.size() == should.size());
+      for (size_t i = 0; i < is.size(); ++i) {
+        CHECK(is[i].time_s == doctest::Approx(should[i].time_s).epsilon(1e-5));
+        CHECK(is[i].energy_j == doctest::Approx(should[i].energy_j).epsilon(1e-2));
+      }
+    }
+}
+
+TEST_CASE(
+    "LPP-2: live profile: joules that are read too seldom measure nothing, and are said to be") {
+  profiled_job job(four_stages({1}));
+  job.make();
+  job.hear();
+  int64_t heard_ns = job.made.now_ns;
+  for (int i = 0; job.policy.now() == profile_state::measuring && i < 2000; ++i) {
+    job.make();
+    if (job.made.now_ns - heard_ns >= 90'000'000'000) {
+      heard_ns = job.made.now_ns;
+      job.hear();
+    }
+    job.tell();
+  }
+  CHECK(job.policy.now() == profile_state::failed);
+  CHECK(job.policy.why() == profile_failure::seldom);
+  CHECK(in_words(job.policy.why()).find("power.meter_interval_ms") != std::string_view::npos);
 }
 
 TEST_CASE("live profile: what was calculated is said to be") {
