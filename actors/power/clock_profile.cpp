@@ -17,6 +17,7 @@ namespace troupe::power {
 namespace {
 
 constexpr std::string_view profile_heading = "stage,instruction,frequency,time,energy";
+constexpr std::string_view rows_mark = "# micro_batch = ", tokens_mark = ", seq_len = ";
 constexpr size_t shown_bytes = 40;
 
 /// A whole field as a number in [least, most]; NaN is none.
@@ -79,6 +80,19 @@ result<placed_row> row_of(const std::vector<std::string_view>& fields, size_t li
   return out;
 }
 
+/// PCL-3. None: it is another comment.
+result<std::optional<micro_batch_size>> size_in(std::string_view comment, size_t line) {
+  if (!comment.starts_with(rows_mark)) return std::optional<micro_batch_size>();
+  const auto said = comment.substr(rows_mark.size());
+  const auto mark = std::min(said.find(tokens_mark), said.size());
+  const auto rest = std::min(mark + tokens_mark.size(), said.size());
+  const auto rows = number_in(said.substr(0, mark), int64_t{1}, clock_profile::size_ceiling);
+  const auto tokens = number_in(said.substr(rest), int64_t{1}, clock_profile::size_ceiling);
+  if (rows && tokens) return std::optional(micro_batch_size{*rows, *tokens});
+  return bad_profile(line, fmt::format("\"{}\" is not of the form \"{}2{}1024\"",
+                                       comment.substr(0, shown_bytes), rows_mark, tokens_mark));
+}
+
 /// Stages without a gap, each with both instructions.
 status check_whole(const clock_profile& profile, size_t last_line) {
   if (profile.stages.empty()) return bad_profile(last_line, "the file ends without a row");
@@ -111,6 +125,14 @@ class profile_reader {
     return {};
   }
 
+  /// PCL-3
+  status take_comment(std::string_view said, size_t line) {
+    TROUPE_TRY(size, size_in(said, line));
+    if (size && std::exchange(profile.of, size))
+      return bad_profile(line, "what a micro-batch is stands there a second time");
+    return {};
+  }
+
   clock_profile profile;
 
  private:
@@ -124,7 +146,9 @@ std::string_view to_string(instruction which) {
 }
 
 std::string clock_profile::text() const {
-  auto out = fmt::format("{}\n", profile_heading);
+  std::string out;
+  if (of) out = fmt::format("{}{}{}{}\n", rows_mark, of->rows, tokens_mark, of->tokens);
+  out += fmt::format("{}\n", profile_heading);
   for (size_t s = 0; s < stages.size(); ++s)
     for (const auto which : {instruction::forward, instruction::backward})
       for (const auto& r : stages[s][static_cast<size_t>(which)])
@@ -144,7 +168,11 @@ result<clock_profile> parse_profile(std::string_view text) {
     const auto said = without_blanks(text.substr(at, end - at));
     at = end + 1;
     ++line;
-    if (said.empty() || said.front() == '#') continue;
+    if (said.empty()) continue;
+    if (said.front() == '#') {
+      TROUPE_CHECK(reader.take_comment(said, line));
+      continue;
+    }
     if (!std::exchange(headed, true)) {
       if (said != profile_heading)
         return bad_profile(line, fmt::format("the heading is \"{}\", not {}",

@@ -35,6 +35,7 @@ struct slack_planner::planned_job {
   std::string name, file;
   size_t stages = 0, micro_batches = 0;
   double blocking_w = 0;
+  power::micro_batch_size of = {};
 };
 
 namespace {
@@ -58,6 +59,10 @@ template <class Job>
 std::string misfit_of(const Job& job, const power::clock_profile& profile) {
   const auto has = profile.stages.size();
   if (has != job.stages) return fmt::format("it has {} stages, the job {}", has, job.stages);
+  if (const auto& of = profile.of; of && *of != job.of)  // SLJ-5
+    return fmt::format(
+        "it was measured with micro-batches of {} x {} tokens, the job's are {} x {}", of->rows,
+        of->tokens, job.of.rows, job.of.tokens);
   double most_w = 0;
   for (const auto& stage : profile.stages)
     for (const auto& rows : stage)
@@ -124,6 +129,7 @@ std::unique_ptr<frontier_policy> policy_of(const Job& job, power::clock_profile 
 template <class Job>
 std::shared_ptr<power::planned_slack> planned_of(const Job& job, power::live_profile measured,
                                                  const std::stop_token& over) {
+  measured.profile.of = job.of;
   if (const auto why = misfit_of(job, measured.profile); !why.empty()) {
     auto out = std::make_shared<power::planned_slack>();
     out->warns = true;
@@ -149,9 +155,13 @@ std::shared_ptr<power::planned_slack> planned_of(const Job& job, power::live_pro
 result<std::shared_ptr<slack_planner>> slack_planner::begin(const train::job_plan& plan) {
   const auto& p = plan.job.power;
   if (!p.takes_slack()) return std::shared_ptr<slack_planner>();
-  const planned_job job{plan.job.job.name, file_of(plan.job),
-                        static_cast<size_t>(plan.ranks.front().at.grid.pipeline),
-                        static_cast<size_t>(plan.micro_batches), p.blocking_w};
+  const planned_job job{
+      plan.job.job.name,
+      file_of(plan.job),
+      static_cast<size_t>(plan.ranks.front().at.grid.pipeline),
+      static_cast<size_t>(plan.micro_batches),
+      p.blocking_w,
+      power::micro_batch_size{plan.job.train.micro_batch, plan.job.train.seq_len}};
   TROUPE_CHECK(check_size(job));
   std::shared_ptr<slack_planner> out(new slack_planner(job));
   const auto text = io::read_file(job.file, power::clock_profile::most_bytes);

@@ -9,6 +9,8 @@
 //   SLJ-3  What is measured is written as a whole or not at all, in the form of any profile, and a
 //     line says so where its joules are modelled. What no plan can be made of is not: the job's
 //     next start would be refused for it.
+//   SLJ-5  What is measured is of micro-batches of one size, which the file says: it is none of a
+//     job with others. One that does not say it is taken for the job's.
 //   SLJ-4  Without power.profile the file is clocks.csv in the job's output folder.
 #pragma once
 

@@ -112,6 +112,24 @@ TEST_CASE("SLJ-3: slack planner: a profile that is not there is measured, writte
   }
 }
 
+TEST_CASE("SLJ-5: slack planner: what was measured with other micro-batches is not planned by") {
+  const planned_start f;
+  const auto file = "power.profile=" + (f.folder / "measured.csv").string();
+  {
+    const auto made = f.begin({file});
+    REQUIRE(made);
+    (*made)->profiles()->take({*power::parse_profile(pipeline_profile()), false});
+    while (!(*made)->look()()) std::this_thread::yield();  // planning ends
+  }
+  const auto same = f.begin({file, "train.batch=16"});  // twice as many of the same size
+  REQUIRE_MESSAGE(same, (same ? "" : render(same.error())));
+  CHECK(f.why_not({file, "train.micro_batch=4"}).is(apps::profile_unfit));
+  CHECK(f.why_not({file, "train.seq_len=64"}).is(apps::profile_unfit));
+  const auto old = f.begin({"train.micro_batch=4"});  // a file that does not say of which it is
+  REQUIRE_MESSAGE(old, (old ? "" : render(old.error())));
+  CHECK_FALSE((*old)->profiles());
+}
+
 TEST_CASE("SLJ-3: slack planner: what is measured and cannot be kept is planned by, and said") {
   const planned_start f;
   std::filesystem::create_directory(f.folder / "gone");

@@ -15,6 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const auto again = power::parse_profile(profile->text());
   must(again && again->stages == profile->stages, "PCL-2: it survives its own text");
+  must(again->of == profile->of, "PCL-3: and so does of what micro-batches it is");
   // A plan takes milliseconds, a profile none: of some inputs only.
   if (profile->stages.size() > 4 || size % 64 != 0) return 0;
   power::frontier_policy policy(*profile, 2, 1);

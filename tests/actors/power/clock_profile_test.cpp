@@ -73,6 +73,25 @@ TEST_CASE("PCL-1: another unit, a clock twice, and gaps are named") {
   CHECK(says(refused_profile("stage,instruction,frequency,time_ms,energy\n"), "the heading is"));
 }
 
+TEST_CASE("PCL-3: a profile says of what micro-batches it is, or nothing of that") {
+  const auto plain = parse_profile("# micro_batch of the model card\n" + profile_lines);
+  REQUIRE(plain);
+  CHECK_FALSE(plain->of);
+  const auto of = parse_profile("# micro_batch = 2, seq_len = 1024\n" + profile_lines);
+  REQUIRE(of);
+  CHECK(of->of == micro_batch_size{2, 1024});
+  CHECK(of->stages == plain->stages);
+  const auto again = parse_profile(of->text());
+  REQUIRE(again);
+  CHECK(again->of == of->of);
+  for (const auto* wrong :
+       {"# micro_batch = 2\n", "# micro_batch = 2, seq_len = \n",
+        "# micro_batch = 0, seq_len = 8\n", "# micro_batch = 2, seq_len = 8, and so on\n",
+        "# micro_batch = , seq_len = 8\n"})
+    CHECK(says(refused_profile(wrong + profile_lines), "line 1: "));
+  CHECK(says(refused_profile(of->text() + "# micro_batch = 2, seq_len = 1024\n"), "line 5: "));
+}
+
 TEST_CASE("PCL-2: a profile beyond its bounds is refused") {
   auto text = std::string("stage,instruction,frequency,time,energy\n");
   for (size_t i = 0; i <= clock_profile::most_clocks; ++i)
