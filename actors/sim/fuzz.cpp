@@ -273,13 +273,15 @@ size_t jobs_of(const fuzz_options& o) {
 
 namespace {
 
-constexpr uint64_t seeds_a_turn = 20, watched_at = 3, budget_at = 7, parent_at = 17;
+constexpr uint64_t seeds_a_turn = 20, watched_at = 3, budget_at = 7, slack_at = 13, parent_at = 17;
 
-/// Of a plain cluster that may be one with a budget, or one that is watched for slowness.
+/// Of a plain cluster that may be one with a budget, one whose job takes slack, or one that is
+/// watched for slowness.
 simulation_options fuzzed_any(uint64_t seed, const std::vector<fault_kind>& kinds) {
   const auto turn = kinds == all_faults() ? seed % seeds_a_turn : 0;
   if (turn == watched_at) return fuzzed_watched(seed, kinds);
   if (turn == budget_at) return fuzzed_budget(seed, all_power_faults());
+  if (turn == slack_at) return fuzzed_slack(seed, all_slack_faults());
   if (turn == parent_at) return fuzzed_parent(seed, all_parent_faults());
   return fuzzed(seed, kinds);
 }

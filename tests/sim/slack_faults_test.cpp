@@ -402,6 +402,25 @@ TEST_CASE("SIM-44: whoever is suspected where only clocks came down is seen") {
   CHECK(!ails.watch.see(incident, 0, ails.now_ns));
 }
 
+TEST_CASE("fuzz: of random clusters without more said some have jobs that take slack") {
+  const fuzz_options plain{.first = 1, .seeds = 1000, .kinds = all_faults()};
+  const fuzz_options alone{.first = 1, .seeds = 1, .kinds = all_slack_faults(), .slack = true};
+  int taking = 0, measuring = 0, of_clocks = 0;
+  for (uint64_t seed = 1; seed <= plain.seeds; ++seed) {
+    const auto o = options_of(plain, seed);
+    if (!o.slack) continue;
+    ++taking;
+    measuring += o.slack_by == slack_from::measured;
+    for (const auto& f : o.faults) of_clocks += is_of_clocks(f.kind);
+    CHECK(o.steps == options_of(alone, seed).steps);  // by the word for it, too
+  }
+  CHECK(taking == 50);
+  CHECK(measuring > 10);
+  CHECK(of_clocks > 10);
+  const fuzz_options named{.first = 1, .seeds = 1, .kinds = {fault_kind::crash_node}};
+  for (uint64_t seed = 1; seed <= 40; ++seed) CHECK(!options_of(named, seed).slack);
+}
+
 TEST_CASE("fuzz: jobs that take slack come to their end, whatever befalls them") {
   const fuzz_options o{.first = 1, .seeds = 12, .kinds = all_slack_faults(), .slack = true};
   uint64_t planned = 0, trials = 0;

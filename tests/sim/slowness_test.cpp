@@ -240,7 +240,7 @@ TEST_CASE(
   int watched = 0, slow = 0;
   for (uint64_t seed = 1; seed <= plain.seeds; ++seed) {
     const auto o = options_of(plain, seed);
-    watched += o.monitored;
+    watched += o.monitored && !o.slack;
     bool has_some = false;
     for (const auto& f : o.faults) has_some |= is_of_pace(f.kind);
     slow += has_some && !o.monitored;
