@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "gpu/controls/open_actuator.hpp"
@@ -25,6 +27,20 @@ result<std::vector<std::string>> gpus_of_machine(const control_place& at, settin
   for (const auto& gpu : (*meter)->devices()) out.push_back(gpu.uuid);
   if (out.empty()) return no_such_setting(to_string(word), "the driver knows no GPU");
   return out;
+}
+
+/// MCT-8. Where there is no thread to be had it is done on this one.
+template <class Work>
+void on_each(size_t count, const Work& work) {
+  std::vector<std::jthread> beside;
+  for (size_t i = 1; i < count; ++i) {
+    try {
+      beside.emplace_back([&work, i] { work(i); });
+    } catch (const std::system_error&) {
+      work(i);
+    }
+  }
+  if (count > 0) work(0);
 }
 
 }  // namespace
@@ -113,11 +129,15 @@ status machine_controls::set_one(held_device& d, int pace_of_1024) const {
 status machine_controls::set(int pace_of_1024, bool* is_any_set) {
   std::lock_guard lock(mutex_);
   if (is_any_set) *is_any_set = false;
-  status first;
-  if (over_) return first;
-  for (auto& d : devices_) {
+  if (over_) return {};
+  std::vector<status> all(devices_.size());
+  on_each(devices_.size(), [&](size_t i) {
+    auto& d = devices_[i];
     d.granted = pace_of_1024;
-    auto done = set_one(d, std::min(pace_of_1024, d.wished));  // MCT-6
+    all[i] = set_one(d, std::min(pace_of_1024, d.wished));  // MCT-6
+  });
+  status first;
+  for (auto& done : all) {
     if (is_any_set && done) *is_any_set = true;
     if (!done && first) first = std::move(done);
   }

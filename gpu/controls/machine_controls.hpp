@@ -18,6 +18,10 @@
 //   MCT-7  So does a clock that a job's operation wishes for: it is below both (SGV-9), in no
 //     record, and none is set of a device that several processes compute on, also while it is in
 //     force (SGV-10), or that is held in watts.
+//   MCT-8  A pace of all is set on all devices beside each other, a thread each, so that a driver
+//     that takes long, or hangs, keeps none of the others from it. It is set once each has ended:
+//     nothing bounds how long the kernel takes, and until then no other pace is begun, nor told as
+//     in force.
 #pragma once
 
 #include <memory>

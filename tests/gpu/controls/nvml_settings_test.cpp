@@ -5,8 +5,10 @@
 
 #include <array>
 #include <chrono>
+#include <condition_variable>
 #include <fstream>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,6 +69,40 @@ struct gpu_machine {
   }
   /// As if the process were gone, and left its record.
   void forget_process() const { fs::remove_all(at.processes / fmt::format("{}", ::getpid())); }
+};
+
+/// Calls of a driver that go on once there are two of them at once, within a minute.
+class two_calls {
+ public:
+  static two_calls& of_drivers() {
+    static two_calls all;
+    return all;
+  }
+  /// From the next one on.
+  void await_each_other() {
+    std::lock_guard lock(mutex_);
+    waits_ = true;
+    here_ = 0;
+  }
+  void meet() {
+    std::unique_lock lock(mutex_);
+    if (!waits_) return;
+    ++here_;
+    told_.notify_all();
+    if (!told_.wait_for(lock, std::chrono::minutes(1), [this] { return here_ == 2; })) here_ = -1;
+  }
+  /// From now on none waits.
+  bool have_met() {
+    std::lock_guard lock(mutex_);
+    waits_ = false;
+    return here_ == 2;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable told_;
+  bool waits_ = false;
+  int here_ = 0;
 };
 
 }  // namespace
@@ -398,6 +434,25 @@ TEST_CASE("SGV-10: nvml settings: who comes while a clock is in force is not slo
     CHECK(m.card(0).locked_mhz == std::pair(345U, 1200U));
     CHECK_FALSE(governor.take_note().empty());
   }
+}
+
+TEST_CASE(
+    "MCT-8: nvml settings: a device that takes long keeps no other of a machine from its pace") {
+  gpu_machine m;
+  m.functions.set_power_limit = [](nvml::device_handle device, unsigned mw) {
+    two_calls::of_drivers().meet();
+    return nvml::fake::functions().set_power_limit(device, mw);
+  };
+  constexpr std::array words{setting_kind::nvml_limit};
+  const auto targets = devices_of_machine(m.at, words);
+  REQUIRE((targets && targets->size() == 2));
+  const auto made = machine_controls::make(m.at, *targets, {"rack7", 0, 7});
+  REQUIRE_MESSAGE(made, (made ? "" : render(made.error())));
+  two_calls::of_drivers().await_each_other();
+  CHECK((*made)->set(0));
+  CHECK(two_calls::of_drivers().have_met());
+  CHECK(m.card(0).power_limit_mw == 200'000);
+  CHECK(m.card(1).power_limit_mw == 200'000);
 }
 
 TEST_CASE(
