@@ -2,11 +2,13 @@
 #include "actors/train/run_slack.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "actors/base/context.hpp"
 #include "actors/train/run_commit.hpp"
+#include "actors/train/schedule_policy.hpp"
 #include "messages/actors.hpp"
 #include "messages/text.hpp"
 
@@ -98,8 +100,41 @@ std::optional<double> planned_times(const run_state& st, size_t rank) {
   return table->times >= 1 ? static_cast<double>(table->times) : 1;
 }
 
-double times_of(const run_state& st, size_t rank) {
-  return rank < st.slack.times.size() ? st.slack.times[rank] : 1;
+/// How many times as long as at the highest clocks operations take, of each kind.
+struct kind_times {
+  double forward = 1, backward = 1;
+  bool operator==(const kind_times&) const = default;
+};
+
+/// Of a table that makes all of a stage's operations together `times` as long: a plan may slow the
+/// ones and leave the others, and each is judged by itself.
+kind_times times_by_kind(const fbs::StageClocksT& table, std::span<const scheduled_op> order,
+                         double times) {
+  kind_times lasts_s{0, 0}, shortest_s{0, 0};
+  for (size_t i = 0; i < order.size() && i < table.lasts_s.size(); ++i) {
+    const auto put = [&](kind_times& into, float s) {
+      (order[i].kind == pipeline_op::backward ? into.backward : into.forward) += double{s};
+    };
+    put(lasts_s, table.lasts_s[i]);
+    put(shortest_s, table.shortest_s[i]);
+  }
+  const double of_all =
+      (lasts_s.forward + lasts_s.backward) / (shortest_s.forward + shortest_s.backward);
+  const auto of = [&](double lasts, double shortest) {
+    const double out = times * lasts / shortest / of_all;
+    return std::isfinite(out) ? std::max(1.0, out) : times;
+  };
+  return {of(lasts_s.forward, shortest_s.forward), of(lasts_s.backward, shortest_s.backward)};
+}
+
+kind_times times_of(const run_state& st, size_t rank) {
+  const double times = rank < st.slack.times.size() ? st.slack.times[rank] : 1;
+  if (!planned_times(st, rank)) return {times, times};
+  const auto& plan = st.job.plan();
+  const auto order = one_forward_one_backward(
+      static_cast<int>(plan.ranks[rank].at.place().pipeline),
+      static_cast<int>(plan.ranks.front().at.grid.pipeline), static_cast<int>(plan.micro_batches));
+  return times_by_kind(*table_of(st, rank), order, times);
 }
 
 bool is_lowered(const run_state& st) {
@@ -153,10 +188,11 @@ void put_ranks(const run_state& st, std::span<const std::vector<step_part>> of_r
 }
 
 /// What is no work then is waiting: the step is as long.
-void shorten(std::vector<step_part>& parts, double times, bool in_trial) {
+void shorten(std::vector<step_part>& parts, const kind_times& times, bool in_trial) {
   for (auto& p : parts) {
     if (!(in_trial ? has_trial_clock(p) : has_clock(p))) continue;
-    const double own_ms = p.busy_ms / times;
+    const double own_ms =
+        p.busy_ms / (p.kind == pipeline_op::backward ? times.backward : times.forward);
     p.waited_ms += p.busy_ms - own_ms;
     p.busy_ms = own_ms;
   }
@@ -268,8 +304,8 @@ void tell_step_made(run_pointer self, uint64_t step, double took_ms,
 
 msg<fbs::StepDone> as_usual(run_pointer self, const msg<fbs::StepDone>& done) {
   const auto& st = self->state;
-  const double times = times_of(st, done->rank());
-  if (times == 1 && !is_lowered(st)) return done;
+  const auto times = times_of(st, done->rank());
+  if (times == kind_times{} && !is_lowered(st)) return done;
   return make_msg<fbs::StepDone>(context_of(*self, done.header()), [&](fbs::StepDoneT& d) {
     d = done.unpack();
     auto parts = parts_of(d.parts);

@@ -7,9 +7,10 @@
 //   RSL-2  Tables that are not of this epoch, these stages and micro-batches are not taken.
 //   RSL-3  Who judges ranks by what they take hears it as it would be at the highest clocks: what
 //     is normal for a rank is learned before there is a plan, too, and a replica may be slowed for
-//     another that is slow. In a trial of lower clocks, of which nobody knows yet what they change,
-//     that is what each rank took in its last step at the highest, and the step, which is longer,
-//     counts as one at a lesser pace: nobody learns from it, and nothing is slow by it.
+//     another that is slow. Forward and backward each, for a plan slows them unlike. In a trial of
+//     lower clocks, of which nobody knows yet what they change, that is what each rank took in its
+//     last step at the highest, and the step, which is longer, counts as one at a lesser pace:
+//     nobody learns from it, and nothing is slow by it.
 //   RSL-4  Who has died orders no clocks: without its pacer all ranks have the highest from the
 //     next step on, which is said where nobody ended it. A trial's would stay for good.
 #pragma once

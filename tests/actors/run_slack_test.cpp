@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/train/schedule_policy.hpp"
 #include "tests/actors/scripted_run.hpp"
 
 using namespace troupe;
@@ -341,4 +342,44 @@ TEST_CASE("RSL-3: run: who judges ranks hears what they take without being slowe
     CHECK(parts[0].waited_ms == doctest::Approx(done->rank() == 0 ? 10 : 0));
   }
   CHECK(f.made().step == 1);
+}
+
+TEST_CASE(
+    "RSL-3: run: a plan that slows forwards alone is no reason to take backwards for quicker") {
+  slack_run f;
+  f.start();
+  const auto order = one_forward_one_backward(0, 2, static_cast<int>(slack_run::micro_batches()));
+  f.clocks([&](auto& c) {
+    auto& stage = *c.tables[0]->stages[0];
+    REQUIRE(stage.lasts_s.size() == order.size());
+    for (size_t i = 0; i < order.size(); ++i) {
+      const bool is_forward = order[i].kind == pipeline_op::forward;
+      stage.shortest_s[i] = is_forward ? 0.1F : 0.2F;
+      stage.lasts_s[i] = 0.2F;  // a forward twice as long
+    }
+    stage.times = 4 / 3.0F;
+  });
+  f.step_at();
+  f.monitor.take_all<fbs::StepDone>();
+  for (size_t i = 0; i < 2; ++i) {
+    const auto asked = f.stages[i].take<fbs::RunStep>();
+    asked.answer<fbs::StepDone>([&](auto& d) {
+      d.step = asked->step();
+      d.rank = static_cast<uint32_t>(i);
+      d.target_count = 4 * static_cast<uint64_t>(i);
+      const std::vector<step_part> parts{{pipeline_op::forward, 60, 0, 8},
+                                         {pipeline_op::backward, 60, 0, 8}};
+      d.parts = to_message(parts);
+    });
+  }
+  const auto told = f.monitor.take_all<fbs::StepDone>();
+  REQUIRE(told.size() == 2);
+  for (const auto& done : told) {
+    if (done->rank() != 0) continue;
+    const auto parts = parts_of(done->parts());
+    REQUIRE(parts.size() == 2);
+    CHECK(parts[0].busy_ms == doctest::Approx(30));
+    CHECK(parts[0].waited_ms == doctest::Approx(30));
+    CHECK(parts[1].busy_ms == doctest::Approx(60));
+  }
 }
