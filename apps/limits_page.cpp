@@ -1,4 +1,4 @@
-// docs/limits.md and its JSON, of the rows of limits_table.cpp, of times and of keys.
+// docs/limits.md and its JSON, of the rows of limits_table.hpp, of times and of keys.
 #include <chrono>
 #include <string>
 #include <string_view>

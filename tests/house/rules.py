@@ -325,7 +325,7 @@ BOUND = re.compile(r"constexpr\s+[\w:]+(?:<[^>]*>)?\s+((?:max|most|longest|large
                    r"(?:=\s*([^;]+);|\{([^;}]+)\};)")
 ROW = re.compile(r'\{"(?:[^"\\]|\\.)*",\s*"(?:[^"\\]|\\.)*",\s*([^"]+?),\s*"[^"]*",\s*"(?:[^"\\]|\\.)*",\s*'
                  r'"([^"]+)",\s*"([^"]+)",\s*((?:"(?:[^"\\]|\\.)*"\s*)+)\}')
-LIMITS_TABLE = "apps/limits_table.cpp"
+LIMITS_TABLES = ("apps/limits_cluster.cpp", "apps/limits_files.cpp")
 
 # Where bounds are the shapes of kernels, of emulated devices and of benchmarks: nothing fills them.
 SHAPES = ("gpu/host/", "gpu/cuda/", "apps/bench/")
@@ -514,28 +514,28 @@ def operation_faults(root):
 
 
 def limit_faults(root):
-    table = root / LIMITS_TABLE
-    if not table.exists():
+    tables = {name: (root / name).read_text(encoding="utf-8") for name in LIMITS_TABLES if (root / name).exists()}
+    if not tables:
         return
-    text = table.read_text(encoding="utf-8")
     units = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
     listed, bounds = {}, bounds_of(root)
     tests = "\n".join(p.read_text(encoding="utf-8") for p in files_of(root) if p.relative_to(root).parts[0] == "tests")
     cases = {"".join(re.findall(r'"((?:[^"\\]|\\.)*)"', m))
              for m in re.findall(r'TEST_CASE\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+)\)', tests)}
-    for value, file, name, test in ROW.findall(text):
+    rows = [(table, *row) for table, text in tables.items() for row in ROW.findall(text)]
+    for table, value, file, name, test in rows:
         key, case = f"{file} {name}", "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', test))
         listed[key] = value
         if not (root / file).exists() or not re.search(rf"\b{name}\b", (root / file).read_text(encoding="utf-8")):
-            yield f"{LIMITS_TABLE}: there is no constant {name} in {file}"
+            yield f"{table}: there is no constant {name} in {file}"
         elif name not in value:
             wanted, here = number(bounds.get(key, ""), units), number(value, units)
             if wanted is not None and wanted != here:
-                yield f"{LIMITS_TABLE}: {name} of {file} is {wanted}, the table says {here}"
+                yield f"{table}: {name} of {file} is {wanted}, the table says {here}"
         if case not in cases:
-            yield f"{LIMITS_TABLE}: no test is called \"{case}\" ({name} of {file})"
+            yield f"{table}: no test is called \"{case}\" ({name} of {file})"
     for key in sorted(set(bounds) - set(listed) - set(NO_LIMITS)):
-        yield f"{key.replace(' ', ': ')} bounds something and is not in {LIMITS_TABLE}"
+        yield f"{key.replace(' ', ': ')} bounds something and is not in {' or '.join(LIMITS_TABLES)}"
 
 
 def faults(root):
@@ -575,7 +575,7 @@ def self_test():
             OPERATIONS: "// o\n#define TROUPE_KERNEL_OPS(X) \\\n  X(spin)\n",
             "gpu/host/host_ops.hpp": "// o\nvoid spin(stream& s, const spin_args& a) override;\n",
             "io/h.cpp": "// h\nconstexpr int max_h_bytes = 6;\nconstexpr size_t most_others = 1u << 3;\n",
-            LIMITS_TABLE: '// t\nrow r[] = {{"a", "b", 5, "bytes", "c", "io/h.cpp", "max_h_bytes", "no such test"}};\n',
+            LIMITS_TABLES[0]: '// t\nrow r[] = {{"a", "b", 5, "bytes", "c", "io/h.cpp", "max_h_bytes", "no such test"}};\n',
             "apps/h.cpp": "// h\nvoid h() { std::fprintf(stderr, 0); }\n",
             "apps/i.cpp": "// i\nvoid i() { fmt::print(0); }\n",
             "io/j.hpp": "// j\n//   ABC-1  It holds, and io/i.hpp says so first.\n",

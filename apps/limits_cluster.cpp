@@ -1,0 +1,333 @@
+// Rows of what passes between processes and actors: messages, connections, mailboxes, traces, what
+// actors remember. See limits_table.hpp. Constants of headers are named, those of one file are
+// repeated: the house's test compares them.
+#include "apps/limits_table.hpp"
+
+#include "actors/base/actor_registry.hpp"
+#include "actors/capture/recorder.hpp"
+#include "actors/capture/tap.hpp"
+#include "actors/cluster/client_hello.hpp"
+#include "actors/cluster/frame_policy.hpp"
+#include "actors/cluster/ingress.hpp"
+#include "actors/cluster/strangers_policy.hpp"
+#include "actors/control/audit.hpp"
+#include "actors/control/observer.hpp"
+#include "actors/health/blame_policy.hpp"
+#include "actors/health/findings_policy.hpp"
+#include "actors/health/link_policy.hpp"
+#include "actors/health/log_rules_policy.hpp"
+#include "actors/health/medic.hpp"
+#include "actors/health/monitor.hpp"
+#include "actors/health/rank_vitals.hpp"
+#include "actors/health/slow_evictions_policy.hpp"
+#include "actors/health/step_windows_policy.hpp"
+#include "actors/health/straggler_policy.hpp"
+#include "actors/replay/actor_logs.hpp"
+#include "actors/train/requests_policy.hpp"
+#include "actors/train/stage.hpp"
+#include "actors/train/worker.hpp"
+#include "apps/report/incident_doc.hpp"
+#include "apps/report/incident_page.hpp"
+#include "apps/up/head_restarts_policy.hpp"
+#include "apps/up/incident_folders.hpp"
+#include "apps/up/launcher_line.hpp"
+#include "gpu/collective/pair_links.hpp"
+#include "gpu/controls/agent_message.hpp"
+#include "gpu/controls/agent_server.hpp"
+#include "io/base/printable.hpp"
+#include "io/checkpoint/copy_frame.hpp"
+#include "io/logs/kernel_log.hpp"
+#include "io/logs/log_tail.hpp"
+#include "messages/block_pool.hpp"
+#include "messages/expansion.hpp"
+#include "messages/header.hpp"
+#include "trace/chrome_timeline.hpp"
+#include "trace/trace_file.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+namespace cp = io::checkpoint;
+using cluster::frame_policy;
+
+constexpr uint64_t kib = 1 << 10, mib = 1 << 20;
+
+constexpr limit_row cluster_rows[] = {
+    {"messages", "one message", max_message_bytes, "bytes",
+     "a longer one is not made; one that comes is refused and counted", "messages/header.hpp",
+     "max_message_bytes", "a payload beyond 1 MiB is an error that says so"},
+    {"messages", "lists and texts of a message, expanded", detail::max_expanded_bytes, "bytes",
+     "the message is refused and counted", "messages/expansion.hpp", "max_expanded_bytes",
+     "AM-4: one string referred to a hundred thousand times does not verify"},
+    {"messages", "tables in a message", 1 << 16, "tables", "the message is refused and counted",
+     "messages/verify.cpp", "max_tables",
+     "a table referred to a hundred thousand times does not verify"},
+    {"messages", "JSON that becomes a message", 8 * mib, "bytes", "it is refused",
+     "messages/json.cpp", "max_json_bytes", "limits: JSON beyond its length becomes no message"},
+    {"connections", "connections from one address without a handshake",
+     cluster::stranger_bounds{}.per_address, "connections", "one of them gives way",
+     "actors/cluster/strangers_policy.hpp", "per_address",
+     "strangers: ten thousand of them leave room for one more"},
+    {"connections", "such connections in all, and never more than half of what descriptors allow",
+     cluster::stranger_bounds{}.in_all, "connections",
+     "one of the address that has the most gives way", "actors/cluster/strangers_policy.hpp",
+     "in_all",
+     "strangers: where all are too many, the address that has the most gives one (STR-1)"},
+    {"connections", "how long one may wait without a handshake",
+     cluster::stranger_bounds{}.patience_ns / 1'000'000'000, "s", "it is closed",
+     "actors/cluster/strangers_policy.hpp", "patience_ns",
+     "strangers: who waits too long is told once, the others stay (STR-2)"},
+    {"connections", "the first record of a connection, a ClientHello", cluster::max_hello_bytes,
+     "bytes", "it is closed", "actors/cluster/client_hello.hpp", "max_hello_bytes",
+     "limits: a ClientHello beyond a record's length is not waited for (ADM-1)"},
+    {"connections", "descriptors of a process: its limit is raised to what the system allows",
+     1048576, "descriptors", "further connections are turned away, a reserve stays for checkpoints",
+     "actors/cluster/accepting.cpp", "most_descriptors",
+     "strangers: what they take of the descriptors leaves the rest more"},
+    {"connections", "strangers at a port of a group of tensors", gpu::pair_listener::most_strangers,
+     "connections", "the oldest gives way", "gpu/collective/pair_links.hpp", "most_strangers",
+     "COM-6: a thousand strangers at the ports of a group change no bit and end nothing"},
+    {"connections", "connections to the socket of a machine's agent",
+     gpu::controls::most_agent_clients, "connections", "one more is told so, and closed",
+     "gpu/controls/agent_server.hpp", "most_agent_clients",
+     "AGS-2: agent server: one more than are served is told so, and another has the place"},
+    {"connections", "those of one user there", gpu::controls::most_clients_of_user, "connections",
+     "one more is told so, and closed", "gpu/controls/agent_server.hpp", "most_clients_of_user",
+     "AGS-5: agent server: one user takes no other's place, and is told so"},
+    {"connections", "a message there", gpu::controls::most_agent_message_bytes, "bytes",
+     "the connection is closed, and what it asked for is let go", "gpu/controls/agent_message.hpp",
+     "most_agent_message_bytes",
+     "AGM-1: agent message: lengths are bounded, and every cut and bit of one verifies or not"},
+    {"connections", "receives that a rank announces before anything is sent to it", 65536,
+     "receives", "the group ends, and says so", "gpu/collective/tensor_links.cpp", "most_ready",
+     "limits: a rank that announces more receives than anybody sends ends its group"},
+    {"connections", "slots of a share in memory that is sent to its keeper",
+     cp::copy_frame::most_slots, "slots", "the link is given up, and its copies",
+     "io/checkpoint/copy_frame.hpp", "most_slots",
+     "CF-1: a frame is read as it was written, and any other byte is found"},
+    {"connections", "copies in memory of which a worker tells", train::most_copies_told, "copies",
+     "the rest is not gone back to", "actors/train/worker.hpp", "most_copies_told",
+     "limits: a worker tells of only so many copies in memory"},
+    {"connections", "heads in a row that make no step, and are started again",
+     head_restarts_policy::most_stepless, "heads", "the launch ends, with the signal's code",
+     "apps/up/head_restarts_policy.hpp", "most_stepless",
+     "HRS-3: of those behind one that made a step, three in a row that make none"},
+    {"connections", "a packet between a launcher and its head", max_packet_bytes, "bytes",
+     "it is refused, and the node is not started", "apps/up/launcher_line.hpp", "max_packet_bytes",
+     "LLN: packets arrive whole and in order, what does not fit waits, a longer is refused"},
+    {"connections", "such packets that wait for the other end", max_packets_kept, "packets",
+     "further ones are refused", "apps/up/launcher_line.hpp", "max_packets_kept",
+     "LLN: packets arrive whole and in order, what does not fit waits, a longer is refused"},
+    {"connections", "a key of a job as text", 256, "bytes", "it is refused", "io/tls/keyring.cpp",
+     "most_text_bytes", "keyring: keys as text, and what is none (KEY-3)"},
+    {"connections", "a frame between processes", frame_policy::max_payload_bytes, "bytes",
+     "the connection is closed and counted", "actors/cluster/frame_policy.hpp", "max_payload_bytes",
+     "frames: a length is not believed beyond the largest message"},
+    {"connections", "a handshake", frame_policy::max_handshake_bytes, "bytes",
+     "the connection is closed and counted", "actors/cluster/frame_policy.hpp",
+     "max_handshake_bytes", "frames: nothing passes before a handshake, whoever speaks"},
+    {"connections", "lines about connections turned away",
+     cluster::refusal_log_policy::lines_per_minute, "a minute",
+     "further ones are counted, and told in the next line", "actors/cluster/ingress.hpp",
+     "lines_per_minute",
+     "ingress: an address is logged once a minute, all together at a bounded rate"},
+    {"connections", "the file of a meeting point", 64 * kib, "bytes", "the file is skipped",
+     "apps/control/sign_folder.cpp", "largest_sign_bytes",
+     "limits: the file of a meeting point beyond its length is skipped"},
+    {"connections", "processes remembered with who they are", 65536, "processes",
+     "further connections are refused", "actors/base/trust.cpp", "most_remembered",
+     "trust: 65,536 processes are remembered for a minute, and further ones refused (TRU-1)"},
+    {"actors and traces", "what others said, on one line", printable_limit, "characters",
+     "it is cut, and ends with ...", "io/base/printable.hpp", "printable_limit",
+     "printable: what is too long is cut between characters"},
+    {"actors and traces", "output that waits for a terminal, pipe or file", 1 * mib, "bytes",
+     "further lines are left out, counted and told", "apps/voice.cpp", "most_waiting_bytes",
+     "voice: VO-1: a pipe that nobody reads holds nobody up, and what was lost is told"},
+    {"actors and traces", "stats of actors that have ended", actor_registry::dead_limit, "actors",
+     "the oldest is forgotten", "actors/base/actor_registry.hpp", "dead_limit",
+     "BRD-2: of the dead the last are kept"},
+    {"actors and traces", "records of a thread", record_ring::capacity, "records",
+     "the oldest is overwritten and counted", "actors/capture/recorder.hpp", "capacity",
+     "REC-2: what was overwritten is counted, the rest is whole"},
+    {"actors and traces", "names of work in a process", 4096, "names",
+     "further work has no name in traces", "actors/capture/recorder.cpp", "most_names",
+     "limits: names of work end, and what has none is recorded"},
+    {"actors and traces", "messages held for a trace with payloads", tap::limit, "messages",
+     "further ones are counted, not held", "actors/capture/tap.hpp", "limit",
+     "TAP-1, TAP-2: a tap keeps what fits up to its limit and counts the rest"},
+    {"actors and traces", "bytes of them", tap::byte_limit, "bytes",
+     "further ones are counted, not held", "actors/capture/tap.hpp", "byte_limit",
+     "TAP-2: a tap keeps no more bytes than its limit"},
+    {"actors and traces", "views of traces in a process", trace::observer_state::subscription_limit,
+     "views", "the next is refused", "actors/control/observer.hpp", "subscription_limit",
+     "limits: a process shows only so many views of its trace"},
+    {"actors and traces", "black boxes of a process", trace::observer_state::box_limit, "files",
+     "a death leaves no further one", "actors/control/observer.hpp", "box_limit",
+     "limits: deaths leave only so many black boxes of a process"},
+    {"actors and traces", "threads that a black box remembers", 64, "threads",
+     "further ones are not in it", "actors/capture/flight_memory.cpp", "most_rings",
+     "limits: a black box remembers only so many threads"},
+    {"actors and traces", "actors that a black box names", 4096, "actors",
+     "the oldest are nameless in it", "actors/capture/flight_memory.cpp", "most_actors",
+     "flight memory: texts beyond their room are cut, actors beyond theirs are forgotten"},
+    {"actors and traces", "names of work in a black box", 1024, "names",
+     "further ones are nameless in it", "actors/capture/flight_memory.cpp", "most_works",
+     "flight memory: texts beyond their room are cut, actors beyond theirs are forgotten"},
+    {"actors and traces", "processes in a trace that is read", trace::batch_checker::process_limit,
+     "processes", "the file ends before it, with the place", "trace/trace_file.hpp",
+     "process_limit", "limits: a trace of more processes than any cluster has is refused"},
+    {"actors and traces", "events in a recording that is replayed", replay::event_limit, "events",
+     "the replay is refused", "actors/replay/actor_logs.hpp", "event_limit",
+     "limits: a recording of more events than are replayed is refused"},
+    {"actors and traces", "activations announced to a stage ahead of its pass",
+     train::stage_state::early_limit, "messages", "further ones are refused and counted",
+     "actors/train/stage.hpp", "early_limit",
+     "limits: a stage keeps only so many activations ahead of its pass"},
+    {"actors and traces", "memory for messages of one size that a thread keeps",
+     detail::largest_kept_bytes, "bytes", "what is beyond is given back", "messages/block_pool.hpp",
+     "largest_kept_bytes", "BP-2: a thread keeps no more than its bound of a class"},
+    {"actors and traces", "an entry of a trace file", trace::max_entry_bytes, "bytes",
+     "the file ends before it, with the place", "trace/trace_file.hpp", "max_entry_bytes",
+     "trace file TF-1: a length that no message has is refused before memory is taken"},
+    {"actors and traces", "a timeline of another trainer, inflated", trace::max_chrome_bytes,
+     "bytes", "it is refused", "trace/chrome_timeline.hpp", "max_chrome_bytes",
+     "limits: a timeline and a layout beyond their lengths are not read"},
+    {"actors and traces", "its layout", trace::max_layout_bytes, "bytes", "it is refused",
+     "trace/chrome_timeline.hpp", "max_layout_bytes",
+     "limits: a timeline and a layout beyond their lengths are not read"},
+    {"actors and traces", "levels of its JSON", trace::max_chrome_depth, "levels",
+     "it is refused, with the event", "trace/chrome_timeline.hpp", "max_chrome_depth",
+     "limits: a timeline that nests deeper than events do is refused"},
+    {"actors and traces", "ranks of a job whose stragglers are looked for", trace::max_whatif_cells,
+     "ranks", "it is refused", "trace/whatif_graph.hpp", "max_whatif_cells",
+     "limits: a layout of more ranks than any job has is refused"},
+    {"actors and traces", "requests of persons that wait for a step's end", train::pending_limit,
+     "requests", "further ones are refused", "actors/train/requests_policy.hpp", "pending_limit",
+     "requests: only so many wait for a step's end (REQ-3)"},
+    {"actors and traces", "settings that are kept for steps behind the newest checkpoint",
+     train::in_force_limit, "settings", "the run does not go back behind the oldest",
+     "actors/train/requests_policy.hpp", "in_force_limit",
+     "limits: of more settings than are kept the oldest cannot be gone back behind"},
+    {"actors and traces", "refusals in the audit log", trace::audit_log::refusals_per_minute,
+     "a minute", "further ones are counted in the next line", "actors/control/audit.hpp",
+     "refusals_per_minute", "ADT-3: a flood of refusals is counted, not written"},
+    {"actors and traces", "starts of a lost node's process in one recovery", 3, "starts",
+     "the run ends, by the node's name", "actors/cluster/launches_policy.hpp", "most_launches",
+     "CRD-10: a process that ends again and again before it joins ends the recovery"},
+    {"actors and traces", "recoveries one after another without a step between them", 3,
+     "recoveries", "the run ends with what it fell over", "actors/health/recovery_policy.cpp",
+     "most_in_a_row",
+     "RCV-4: recovery: three over the same that come to no step are the last ones"},
+    {"actors and traces", "ranks of a node in its heartbeat", troupe::health::most_ranks_told,
+     "ranks", "further ones are not told of", "actors/health/rank_vitals.hpp", "most_ranks_told",
+     "vitals of 64 ranks and 8 GPUs take at most 4 KiB of a heartbeat"},
+    {"actors and traces", "a line of a log that is held against rules",
+     troupe::health::line_cutter::most_line_bytes, "bytes", "the rest of it is passed over",
+     "actors/health/log_rules_policy.hpp", "most_line_bytes",
+     "LGR-2: a line that is hostile is bounded, and what is told of it is one printable line"},
+    {"actors and traces", "such a line in a finding",
+     troupe::health::log_rules_policy::most_told_bytes, "bytes", "it is cut, and ends with ...",
+     "actors/health/log_rules_policy.hpp", "most_told_bytes",
+     "LGR-2: a line that is hostile is bounded, and what is told of it is one printable line"},
+    {"actors and traces", "rules for lines of logs in a heartbeat",
+     troupe::health::most_rules_a_beat, "rules", "all that counted are told of in turn",
+     "actors/health/log_rules_policy.hpp", "most_rules_a_beat",
+     "log rules: a heartbeat tells of three rules, and of all of them in turn"},
+    {"actors and traces", "a node's log in a look, one each second",
+     io::log_tail::most_bytes_a_look, "bytes",
+     "what came last is looked at, the rest is passed over and counted", "io/logs/log_tail.hpp",
+     "most_bytes_a_look", "TAI-1: of a flood what came last is read, and the rest is counted"},
+    {"actors and traces", "records of a kernel's log in a look, one each second",
+     io::kernel_log::most_records_a_look, "records", "the next look goes on there",
+     "io/logs/kernel_log.hpp", "most_records_a_look",
+     "KLG-1: a look at a kernel's log is bounded, and the next one goes on"},
+    {"actors and traces", "exchanges of a pair's test", troupe::health::most_exchanges, "exchanges",
+     "further ones are not made", "actors/health/medic.hpp", "most_exchanges",
+     "MED-4: no more than 64 exchanges, whoever asks"},
+    {"actors and traces", "bytes of an exchange", troupe::health::pair_bytes, "bytes",
+     "what is longer comes back shorter", "actors/health/medic.hpp", "pair_bytes",
+     "NOD-5: what a test of pairs sends comes back, at most 256 KiB of it"},
+    {"actors and traces", "members of a test's group", troupe::health::known_sum::most_members,
+     "nodes", "of more nodes the first are taken", "actors/health/known_sum.hpp", "most_members",
+     "MED-6: members are 2 to 64 nodes, each once, first who is asked"},
+    {"actors and traces", "sums of a test's group", troupe::health::most_rounds, "sums",
+     "further ones are not made", "actors/health/test_group.hpp", "most_rounds",
+     "MED-6: no more than 64 sums, whoever asks"},
+    {"actors and traces", "examinations of suspects",
+     troupe::health::suspicion_policy::most_per_hour, "an hour", "further ones are not made",
+     "actors/health/suspicion_policy.hpp", "most_per_hour", "SUS-1: in all so many in an hour"},
+    {"actors and traces", "suspects that wait for an examination",
+     troupe::health::suspicion_policy::most_suspects, "nodes", "further ones are none",
+     "actors/health/suspicion_policy.hpp", "most_suspects", "suspicion: suspects are bounded"},
+    {"actors and traces", "nodes of a circle of waits whose links are tested",
+     troupe::health::link_policy::most_of_circle, "nodes", "further ones are not",
+     "actors/health/link_policy.hpp", "most_of_circle",
+     "SKE: of a long circle so many nodes are tested, and witnesses beside them"},
+    {"actors and traces", "lost nodes whose links are tested when they come back",
+     troupe::health::returned_policy::most_returned, "nodes", "further ones are not",
+     "actors/health/returned_policy.hpp", "most_returned", "RTN: so many nodes are waited for"},
+    {"actors and traces", "tests of such a node that say nothing",
+     troupe::health::returned_policy::most_tests, "tests", "it is given up, which is said",
+     "actors/health/returned_policy.hpp", "most_tests",
+     "RTN-1: tests that say nothing are made again, a few times and after a pause"},
+    {"actors and traces", "findings of a cluster", troupe::health::findings_policy::most_findings,
+     "findings", "what matters more takes the place of what matters less, the rest is counted",
+     "actors/health/findings_policy.hpp", "most_findings",
+     "FDG-3: findings are bounded: what matters more takes a place, the rest is counted"},
+    {"actors and traces", "steps that are kept of a window of them",
+     troupe::health::step_windows_policy::most_steps_kept, "steps",
+     "every other one is left out, evenly over the window", "actors/health/step_windows_policy.hpp",
+     "most_steps_kept", "SWN-3: of many steps a window keeps 64 at most, of all of its time"},
+    {"actors and traces", "stragglers of such a window",
+     troupe::health::straggler_policy::most_told, "findings", "who costs most is told",
+     "actors/health/straggler_policy.hpp", "most_told",
+     "SLW-5: of thousands of ranks the worst are told"},
+    {"actors and traces", "parts of steps that are told of beside what is expected of them",
+     troupe::health::blame_policy::most_parts_seen, "parts",
+     "suspected ones come first, the rest is counted", "actors/health/blame_policy.hpp",
+     "most_parts_seen",
+     "BPT-4: of many parts 512 are told, suspected ones first, and the rest is counted"},
+    {"actors and traces", "nodes that are taken out for slowness",
+     troupe::health::slow_evictions_policy::most_per_hour, "an hour", "further ones are only told",
+     "actors/health/slow_evictions_policy.hpp", "most_per_hour",
+     "SEV-2: twice an hour, and never with the last recovery that the hour allows"},
+    {"actors and traces", "folders of incidents in an output", most_incident_folders, "folders",
+     "no more are made, which is said; incidents.jsonl goes on", "apps/up/incident_folders.hpp",
+     "most_incident_folders",
+     "INF-3: no more folders are made than there may be, and that is said"},
+    {"actors and traces", "an incident.json", max_incident_bytes, "bytes",
+     "what says least is left out of it, and named there; a longer one is not read",
+     "apps/up/incident_folders.hpp", "max_incident_bytes",
+     "DOC-1: of an incident that has no room what says least is left out, and named"},
+    {"actors and traces", "a wait graph that is kept of an incident", max_waits_bytes, "bytes",
+     "it is cut after a line", "apps/up/incident_folders.hpp", "max_waits_bytes",
+     "INF-3: a wait graph that is too long is cut after a line"},
+    {"actors and traces", "black boxes that an incident names", most_black_boxes, "files",
+     "further ones are not named", "apps/up/incident_folders.hpp", "most_black_boxes",
+     "INF: an incident names black boxes that came since its fault, and only so many"},
+    {"actors and traces", "decisions that are kept of an incident", report::most_decisions_kept,
+     "decisions", "the last takes the place of the one before it", "apps/report/incident_doc.hpp",
+     "most_decisions_kept", "DOC: of many decisions the first ones and the last are kept"},
+    {"actors and traces", "levels of an incident.json", report::max_incident_depth, "levels",
+     "it is refused", "apps/report/incident_page.hpp", "max_incident_depth",
+     "PAG-1: what is no incident is refused, whatever it is"},
+    {"actors and traces", "nodes whose vitals are kept of an incident",
+     troupe::health::most_vitals_kept, "nodes", "further ones are counted",
+     "actors/health/monitor.hpp", "most_vitals_kept",
+     "MON-4: evidence of a large cluster is of a bounded size"},
+    {"actors and traces", "waits of its wait graph as JSON", troupe::health::most_waits_kept,
+     "waits", "the longest are kept", "actors/health/monitor.hpp", "most_waits_kept",
+     "MON-4: evidence of a large cluster is of a bounded size"},
+    {"actors and traces", "entries of its other lists", troupe::health::most_culprits_kept,
+     "entries", "the first are kept", "actors/health/monitor.hpp", "most_culprits_kept",
+     "MON-4: evidence of a large cluster is of a bounded size"},
+};
+
+}  // namespace
+
+std::span<const limit_row> limit_rows_of_cluster() {
+  return cluster_rows;
+}
+
+}  // namespace troupe::apps
