@@ -388,8 +388,8 @@ class agent_server::work {
   const io::local_listener listener_;
   const int bell_;
   agent_desk_policy desk_;
-  std::array<told_rate, 2> rates_{{{event_rate_policy(refusals_told_a_minute), "refusals"},
-                                   {event_rate_policy(wishes_told_a_minute), "wishes"}}};
+  std::array<told_rate, 2> rates_{{{event_rate_policy(most_refusals_told), "refusals"},
+                                   {event_rate_policy(most_wishes_told), "wishes"}}};
   std::list<agent_client> clients_;  ///< most_agent_clients at most
   uint64_t numbers_ = 0;
 };

@@ -19,8 +19,8 @@
 //     may be, and is undone before its pace is, as that one goes or another rank comes.
 //   AGS-4  What is told of a client names who has connected, as the kernel says it, beside what he
 //     says of himself.
-//   AGS-7  Of refusals `refusals_told_a_minute` at most are told one by one within a minute, and
-//     `wishes_told_a_minute` of what is done; the rest is told as a number (event_rate_policy.hpp).
+//   AGS-7  Of refusals `most_refusals_told` at most are told one by one within a minute, and
+//     `most_wishes_told` of what is done; the rest is told as a number (event_rate_policy.hpp).
 #pragma once
 
 #include <atomic>
@@ -48,8 +48,8 @@ inline constexpr size_t most_clients_of_user = 32;
 
 /// Events of a minute that are told one by one: many times those of jobs in good order, and few
 /// enough that a journal of bounded length keeps hours of what else is in it. AGS-7
-inline constexpr size_t refusals_told_a_minute = 60;
-inline constexpr size_t wishes_told_a_minute = 1200;
+inline constexpr size_t most_refusals_told = 60;
+inline constexpr size_t most_wishes_told = 1200;
 
 /// What has come of a client's request.
 struct agent_event {

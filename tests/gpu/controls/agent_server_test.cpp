@@ -262,33 +262,32 @@ TEST_CASE("AGS-7: agent server: of many refusals some are told, and the rest as 
     CHECK(stranger.is_hung_up_on());  // it is told before that
   };
   constexpr size_t more = 5;
-  for (size_t i = 0; i < refusals_told_a_minute + more; ++i) be_refused();
-  CHECK(at.heard.count(event_type::refused) == refusals_told_a_minute);
+  for (size_t i = 0; i < most_refusals_told + more; ++i) be_refused();
+  CHECK(at.heard.count(event_type::refused) == most_refusals_told);
   CHECK(at.heard.count(event_type::left_out) == 0);
   at.now_ns += 60'000'000'000;
   be_refused();
-  CHECK(at.heard.count(event_type::refused) == refusals_told_a_minute + 1);
+  CHECK(at.heard.count(event_type::refused) == most_refusals_told + 1);
   const auto told = at.heard.await(event_type::left_out);
   CHECK(told.count == more);
   CHECK(told.word == "refusals");
-  for (size_t i = 0; i < refusals_told_a_minute; ++i) be_refused();
+  for (size_t i = 0; i < most_refusals_told; ++i) be_refused();
   at.server.reset();  // it says what it has counted until then
-  CHECK(at.heard.count(event_type::refused) == 2 * refusals_told_a_minute);
+  CHECK(at.heard.count(event_type::refused) == 2 * most_refusals_told);
   CHECK(at.heard.count(event_type::left_out) == 2);
 }
 
 TEST_CASE("AGS-7: agent server: who takes a device again and again fills no journal") {
   served_machine at;
   const asker rank(at);
-  for (size_t i = 0; i < wishes_told_a_minute; ++i) {
+  for (size_t i = 0; i < most_wishes_told; ++i) {
     REQUIRE(rank.ask(agent_verb::take).outcome == agent_outcome::done);
     REQUIRE(rank.ask(agent_verb::let_go).outcome == agent_outcome::done);
   }
   at.server.reset();
-  CHECK(at.heard.count(event_type::taken) + at.heard.count(event_type::let_go) ==
-        wishes_told_a_minute);
+  CHECK(at.heard.count(event_type::taken) + at.heard.count(event_type::let_go) == most_wishes_told);
   const auto told = at.heard.await(event_type::left_out);
-  CHECK(told.count == wishes_told_a_minute);
+  CHECK(told.count == most_wishes_told);
   CHECK(told.word == "wishes");
 }
 
