@@ -1,7 +1,7 @@
 // Rows of what passes between processes and actors: messages, connections, mailboxes, traces, what
 // actors remember. See limits_table.hpp. Constants of headers are named, those of one file are
 // repeated: the house's test compares them.
-#include "apps/limits_table.hpp"
+#include "apps/limits_rows.hpp"
 
 #include "actors/base/actor_registry.hpp"
 #include "actors/capture/recorder.hpp"
@@ -47,11 +47,6 @@
 namespace troupe::apps {
 
 namespace {
-
-namespace cp = io::checkpoint;
-using cluster::frame_policy;
-
-constexpr uint64_t kib = 1 << 10, mib = 1 << 20;
 
 constexpr limit_row cluster_rows[] = {
     {"messages", "one message", max_message_bytes, "bytes",
@@ -111,7 +106,7 @@ constexpr limit_row cluster_rows[] = {
      "receives", "the group ends, and says so", "gpu/collective/tensor_links.cpp", "most_ready",
      "limits: a rank that announces more receives than anybody sends ends its group"},
     {"connections", "slots of a share in memory that is sent to its keeper",
-     cp::copy_frame::most_slots, "slots", "the link is given up, and its copies",
+     io::checkpoint::copy_frame::most_slots, "slots", "the link is given up, and its copies",
      "io/checkpoint/copy_frame.hpp", "most_slots",
      "CF-1: a frame is read as it was written, and any other byte is found"},
     {"connections", "copies in memory of which a worker tells", train::most_copies_told, "copies",
@@ -129,10 +124,10 @@ constexpr limit_row cluster_rows[] = {
      "LLN: packets arrive whole and in order, what does not fit waits, a longer is refused"},
     {"connections", "a key of a job as text", 256, "bytes", "it is refused", "io/tls/keyring.cpp",
      "most_text_bytes", "keyring: keys as text, and what is none (KEY-3)"},
-    {"connections", "a frame between processes", frame_policy::max_payload_bytes, "bytes",
+    {"connections", "a frame between processes", cluster::frame_policy::max_payload_bytes, "bytes",
      "the connection is closed and counted", "actors/cluster/frame_policy.hpp", "max_payload_bytes",
      "frames: a length is not believed beyond the largest message"},
-    {"connections", "a handshake", frame_policy::max_handshake_bytes, "bytes",
+    {"connections", "a handshake", cluster::frame_policy::max_handshake_bytes, "bytes",
      "the connection is closed and counted", "actors/cluster/frame_policy.hpp",
      "max_handshake_bytes", "frames: nothing passes before a handshake, whoever speaks"},
     {"connections", "lines about connections turned away",

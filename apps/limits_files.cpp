@@ -1,6 +1,6 @@
 // Rows of what comes from files and goes to them: checkpoints, data, models, what a machine tells.
 // See limits_table.hpp; constants are named or repeated as in limits_cluster.cpp.
-#include "apps/limits_table.hpp"
+#include "apps/limits_rows.hpp"
 
 #include "actors/job/train_state.hpp"
 #include "actors/job/votes.hpp"
@@ -45,40 +45,36 @@ namespace troupe::apps {
 
 namespace {
 
-namespace cp = io::checkpoint;
-
-constexpr uint64_t kib = 1 << 10, mib = 1 << 20, gib = 1 << 30;
-
 constexpr limit_row files_rows[] = {
     {"checkpoints", "checkpoints of one run under way", train::pace_policy::most_open,
      "checkpoints", "the next waits, or is left out and counted", "actors/train/pace_policy.hpp",
      "most_open", "pace: what is due begins while there is room, and only what is due"},
-    {"checkpoints", "the name of a tensor, a file or a job", cp::max_name_bytes, "bytes",
-     "the checkpoint is refused by name", "io/checkpoint/format.hpp", "max_name_bytes",
+    {"checkpoints", "the name of a tensor, a file or a job", io::checkpoint::max_name_bytes,
+     "bytes", "the checkpoint is refused by name", "io/checkpoint/format.hpp", "max_name_bytes",
      "SF-1..SF-3: a footer whose numbers do not fit is refused by name"},
-    {"checkpoints", "dimensions of a tensor", cp::max_dimensions, "dimensions",
+    {"checkpoints", "dimensions of a tensor", io::checkpoint::max_dimensions, "dimensions",
      "the checkpoint is refused by name", "io/checkpoint/format.hpp", "max_dimensions",
      "limits: a shard beyond what a checkpoint can say is refused"},
-    {"checkpoints", "a slot", cp::max_slot_bytes, "bytes", "the checkpoint is refused by name",
-     "io/checkpoint/format.hpp", "max_slot_bytes",
+    {"checkpoints", "a slot", io::checkpoint::max_slot_bytes, "bytes",
+     "the checkpoint is refused by name", "io/checkpoint/format.hpp", "max_slot_bytes",
      "limits: a shard beyond what a checkpoint can say is refused"},
-    {"checkpoints", "the bytes of a rank", cp::max_stream_bytes, "bytes",
+    {"checkpoints", "the bytes of a rank", io::checkpoint::max_stream_bytes, "bytes",
      "the checkpoint is refused by name", "io/checkpoint/format.hpp", "max_stream_bytes",
      "limits: a shard beyond what a checkpoint can say is refused"},
-    {"checkpoints", "ranks of a checkpoint", cp::max_ranks, "ranks",
+    {"checkpoints", "ranks of a checkpoint", io::checkpoint::max_ranks, "ranks",
      "the checkpoint is refused by name", "io/checkpoint/format.hpp", "max_ranks",
      "SF-1..SF-3: a footer whose numbers do not fit is refused by name"},
-    {"checkpoints", "the table at the end of a shard", cp::max_footer_bytes, "bytes",
+    {"checkpoints", "the table at the end of a shard", io::checkpoint::max_footer_bytes, "bytes",
      "the checkpoint is refused", "io/checkpoint/format.hpp", "max_footer_bytes",
      "limits: a footer beyond its length is refused before any of it is read"},
-    {"checkpoints", "a MANIFEST", cp::max_manifest_bytes, "bytes", "the checkpoint is refused",
-     "io/checkpoint/manifest.hpp", "max_manifest_bytes",
+    {"checkpoints", "a MANIFEST", io::checkpoint::max_manifest_bytes, "bytes",
+     "the checkpoint is refused", "io/checkpoint/manifest.hpp", "max_manifest_bytes",
      "limits: a file beyond its length is refused, and none of it is read"},
-    {"checkpoints", "launches that a manifest lists as its line", cp::max_launches, "launches",
-     "the oldest but the first are left out", "io/checkpoint/line.hpp", "max_launches",
+    {"checkpoints", "launches that a manifest lists as its line", io::checkpoint::max_launches,
+     "launches", "the oldest but the first are left out", "io/checkpoint/line.hpp", "max_launches",
      "LN-2: a line grows by a launch, and is bounded"},
-    {"checkpoints", "the reason why a checkpoint is held", cp::max_reason_bytes, "bytes",
-     "the hold is refused", "io/checkpoint/hold.hpp", "max_reason_bytes",
+    {"checkpoints", "the reason why a checkpoint is held", io::checkpoint::max_reason_bytes,
+     "bytes", "the hold is refused", "io/checkpoint/hold.hpp", "max_reason_bytes",
      "limits: a reason to hold a checkpoint beyond its length is refused"},
     {"checkpoints", "settings that were changed, in train_state.json", 256, "settings",
      "the checkpoint is refused as a start", "actors/job/train_state.cpp", "set_limit",

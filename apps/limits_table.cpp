@@ -1,7 +1,7 @@
 // All rows as one table; see limits_table.hpp.
-#include "apps/limits_table.hpp"
-
 #include <vector>
+
+#include "apps/limits_rows.hpp"
 
 namespace troupe::apps {
 

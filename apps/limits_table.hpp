@@ -30,10 +30,6 @@ struct limit_row {
 
 /// All of them, but for those of single keys of a configuration, which are its properties'.
 std::span<const limit_row> limit_rows();
-/// Their first part (limits_cluster.cpp): messages, connections, actors and traces.
-std::span<const limit_row> limit_rows_of_cluster();
-/// The rest (limits_files.cpp): checkpoints, data and models, this machine.
-std::span<const limit_row> limit_rows_of_files();
 
 /// docs/limits.md.
 std::string limits_markdown();
