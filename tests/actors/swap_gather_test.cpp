@@ -6,6 +6,8 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <functional>
+#include <vector>
 
 #include "actors/train/swap_folder.hpp"
 #include "gpu/back_end.hpp"
@@ -387,18 +389,45 @@ TEST_CASE("ENG-9: a replica that waits for others' gradients ends when it is tol
 }
 
 TEST_CASE("ENG-8: replicas whose chunks live in other places are refused before a step") {
-  scratch dir;
-  replicas two(
-      2, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32,
-      [&](engine_options o) {
-        o = replica_options(std::move(o), {});
-        o.swap_dirs = {dir.path};
-        o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
-        if (o.at.rank == 1) o.shape.where.chunks[3].weight_frame = -1;
-        return replicas::plain(o);
-      },
-      false);
-  for (auto& one : two.connect()) CHECK(one.why().is(replicas_differ));
+  using change = std::function<void(gpu::residency&)>;
+  const change nothing = [](gpu::residency&) {};
+  // All of the chunk is in memory then, or its state is on the drive and nothing else.
+  const change state_alone = [](gpu::residency& w) { w.chunks[3] = {-1, -1, true}; };
+  struct unlike {
+    const char* what;
+    change both, second;
+  };
+  const std::vector<unlike> rows{
+      {"weight_frame", nothing, [](gpu::residency& w) { w.chunks[3].weight_frame = -1; }},
+      {"grad_frame", nothing, [](gpu::residency& w) { w.chunks[3].grad_frame = -1; }},
+      {"state_on_disk", state_alone, [](gpu::residency& w) { w.chunks[3] = {}; }},
+      {"speculates", nothing, [](gpu::residency& w) { w.speculates = true; }},
+      {"derives_weights", nothing, [](gpu::residency& w) { w.derives_weights = true; }},
+      {"gradients_on_disk", nothing, [](gpu::residency& w) { w.gradients_on_disk = true; }},
+  };
+  const swapped_job job{.type = gpu::dtype::bf16, .clip_norm = 0.5f};
+  for (const auto& row : rows)
+    for (const bool differ : {false, true}) {
+      CAPTURE(row.what);
+      CAPTURE(differ);
+      scratch dir;
+      replicas two(
+          2, gpu::optimizer_step_args::rule::adamw, job.type,
+          [&](engine_options o) {
+            o = replica_options(std::move(o), job);
+            o.swap_dirs = {dir.path};
+            o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
+            row.both(o.shape.where);
+            if (differ && o.at.rank == 1) row.second(o.shape.where);
+            return replicas::plain(o);
+          },
+          false);
+      for (auto& one : two.connect())
+        if (differ)
+          CHECK(one.why().is(replicas_differ));
+        else
+          one.get();
+    }
 }
 
 TEST_CASE("ENG-8: replicas on unlike machines plan by the least memory and have equal bits") {
