@@ -70,6 +70,11 @@ enum class op_stream : uint8_t {
   count,
 };
 
+/// The first of a rank's streams for transfers with its neighbours, and how many there are.
+inline constexpr auto first_transfer_stream = op_stream::forward_in;
+inline constexpr size_t transfer_streams =
+    static_cast<size_t>(op_stream::count) - static_cast<size_t>(first_transfer_stream);
+
 /// What an operation keeps busy.
 enum class op_resource : uint8_t { device, transfer, file };
 
@@ -173,6 +178,14 @@ inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> o
   }};
 }();
 // clang-format on
+
+static_assert(std::all_of(operations.begin(), operations.end(),
+                          [](const op_facts& op) {
+                            const bool with_neighbour =
+                                op.with == op_partner::previous || op.with == op_partner::next;
+                            return with_neighbour == (op.stream >= first_transfer_stream);
+                          }),
+              "what is moved with a neighbour, and nothing else, is on a stream for that");
 
 constexpr const op_facts& facts_of(pipeline_op kind) noexcept {
   return operations[static_cast<size_t>(kind)];

@@ -73,7 +73,8 @@ status rank_engine::make_streams() {
     copies_ = std::move(made);
   }
   if (options_.at.grid.pipeline > 1) {
-    const std::array names{"fwd-recv", "fwd-send", "bwd-recv", "bwd-send"};
+    constexpr std::array names{"fwd-recv", "fwd-send", "bwd-recv", "bwd-send"};
+    static_assert(names.size() == transfer_streams);
     for (size_t i = 0; i < lanes_.size(); ++i) TROUPE_CHECK(open(lanes_[i], names[i], 1));
   }
   return {};
@@ -338,8 +339,8 @@ void rank_engine::note_end(gpu::stream& s, const engine_probe::operation& op,
 
 gpu::stream& rank_engine::stream_of(pipeline_op kind) {
   const auto stream = facts_of(kind).stream;
-  if (stream >= first_lane)
-    return *lanes_[static_cast<size_t>(stream) - static_cast<size_t>(first_lane)];
+  if (stream >= first_transfer_stream)
+    return *lanes_[static_cast<size_t>(stream) - static_cast<size_t>(first_transfer_stream)];
   return stream == op_stream::data_parallel ? *data_
          : stream == op_stream::files       ? *files_
                                             : *compute_;

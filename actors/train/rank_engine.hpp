@@ -170,7 +170,6 @@ class rank_engine : public engine {
   gpu::stream& compute() noexcept { return *compute_; }
 
  private:
-  static constexpr auto first_lane = op_stream::forward_in;
   struct slot_events {
     gpu::event_ptr activation_received, gradient_received;
     gpu::event_ptr output_sent, input_grad_sent;
@@ -358,9 +357,7 @@ class rank_engine : public engine {
   std::atomic<bool> told_of_loss_ = false;    ///< of who sets it
   std::unique_ptr<gpu::controls::operation_clocks> clocks_;  ///< null: operations have none
   std::unique_ptr<gpu::stream> files_, compute_, data_;
-  std::array<std::unique_ptr<gpu::stream>,
-             static_cast<size_t>(op_stream::count) - static_cast<size_t>(first_lane)>
-      lanes_;
+  std::array<std::unique_ptr<gpu::stream>, transfer_streams> lanes_;
 };
 
 }  // namespace troupe::train

@@ -26,6 +26,7 @@
 #include "io/disk/file_system.hpp"
 #include "io/folder/owned.hpp"
 #include "io/formats/hf_config.hpp"
+#include "messages/operations.hpp"
 
 namespace troupe::train {
 
@@ -111,7 +112,7 @@ namespace {
 /// (SGB-2): all of them sum on one, and a stage's transfers have lanes of their own.
 uint64_t staged_bytes(const engine_options& options) {
   if (!on_gpu(options) || (!options.shared_devices && options.gpu_at.ranks <= 1)) return 0;
-  constexpr uint64_t lanes = 4;
+  constexpr auto lanes = static_cast<uint64_t>(transfer_streams);
   const auto& grid = options.at.grid;
   uint64_t buffers = grid.data > 1 ? 1 : 0;
   if (grid.pipeline > 1) buffers += 1 + lanes + (options.model.tied ? 1 : 0);
