@@ -139,35 +139,83 @@ TEST_CASE("auto takes the GPU where every worker gets one, else the host, and cu
   CHECK(said(with(gpu, layout(2, 1))).find("devices: cuda:0, cuda:0 (shared") != std::string::npos);
 }
 
+namespace {
+
+/// Budgets of a process and of a GPU.
+struct both_budgets {
+  int64_t host_bytes = 0, device_bytes = 0;
+
+  std::vector<std::string> settings() const {
+    return {"swap.host_bytes=" + std::to_string(host_bytes),
+            "swap.device_bytes=" + std::to_string(device_bytes)};
+  }
+};
+
+/// `troupe plan --json` of a job.
+finished planned(const job_files& job, const std::vector<std::string>& sets) {
+  auto words = job.up(sets);
+  words.front() = "plan";
+  words.insert(words.end(), {"--json", "--no-measure"});
+  return run(words);
+}
+
+/// The least budgets, as the plan says them, which is refused with less.
+both_budgets floors_of(const job_files& job, const std::vector<std::string>& sets) {
+  const auto refused = [&](const both_budgets& with_less) {
+    const auto told = planned(job, with(sets, with_less.settings()));
+    CHECK(told.code == 78);
+    return nlohmann::json::parse(told.out)["swap"];
+  };
+  both_budgets out{1, 1};
+  out.device_bytes = refused(out)["gpu"]["floor_bytes"];
+  out.host_bytes = refused(out)["floor_bytes"];
+  return out;
+}
+
+}  // namespace
+
 TEST_CASE("swap: on a GPU a job at the floors of both memories has the losses of the GPU's") {
   job_files job;
   const auto sets = with(with(deep, gpu), {"train.steps=4", "checkpoint.resume=never"});
   const auto drive = with(sets, {"swap.dir=" + (job / "swap").string()});
-  const auto planned = [&](const std::vector<std::string>& budgets) {
-    auto words = job.up(with(drive, budgets));
-    words.front() = "plan";
-    words.insert(words.end(), {"--json", "--no-measure"});
-    return run(words);
+  const auto floor = floors_of(job, drive);
+  const auto code_of = [&](const both_budgets& b) {
+    return planned(job, with(drive, b.settings())).code;
   };
-  const auto budgets = [](int64_t host_bytes, int64_t device_bytes) {
-    return std::vector<std::string>{"swap.host_bytes=" + std::to_string(host_bytes),
-                                    "swap.device_bytes=" + std::to_string(device_bytes)};
-  };
-  const auto refused = [&](int64_t host_bytes, int64_t device_bytes) {
-    const auto told = planned(budgets(host_bytes, device_bytes));
-    CHECK(told.code == 78);
-    return nlohmann::json::parse(told.out)["swap"];
-  };
-  const int64_t device_floor = refused(1, 1)["gpu"]["floor_bytes"];
-  const int64_t host_floor = refused(1, device_floor)["floor_bytes"];
-  CHECK(planned(budgets(host_floor, device_floor - 1)).code == 78);
-  CHECK(planned(budgets(host_floor - 1, device_floor)).code == 78);
+  CHECK(code_of({floor.host_bytes, floor.device_bytes - 1}) == 78);
+  CHECK(code_of({floor.host_bytes - 1, floor.device_bytes}) == 78);
   const auto truth = numbers_in_memory(job, sets);
   REQUIRE(truth.size() == 4);
-  CHECK(numbers(job, with(drive, budgets(host_floor, device_floor))) == truth);
-  const auto whole = planned({});  // as much as the GPU has: all of it fits
+  CHECK(numbers(job, with(drive, floor.settings())) == truth);
+  const auto whole = planned(job, drive);  // as much as the GPU has: all of it fits
   CHECK(whole.code == 0);
   CHECK_FALSE(nlohmann::json::parse(whole.out).contains("swap"));
+}
+
+TEST_CASE("swap: replicas on a GPU all drop what a clipped step updated, and make it again") {
+  job_files job;
+  const auto replicas = with(layout(2, 1), {"train.micro_batch=2", "train.steps=6"});
+  const auto sets = with(with(with(deep, gpu), replicas), {"checkpoint.resume=never"});
+  const auto free_steps = numbers_in_memory(job, with(sets, {"train.clip_norm=0"}));
+  REQUIRE(free_steps.size() == 6);
+  std::vector<double> norms;
+  for (const auto& [loss, norm] : free_steps) norms.push_back(norm);
+  std::sort(norms.begin(), norms.end());
+  const auto limit = (norms[2] + norms[3]) / 2;
+  const auto clipped = with(sets, {fmt::format("train.clip_norm={}", limit)});
+  const auto truth = numbers_in_memory(job, clipped);
+  const auto drive = with(clipped, {"swap.dir=" + (job / "swap").string(), "swap.clip=speculate"});
+  program up(job.up(with(drive, floors_of(job, drive).settings())));
+  const int code = up.wait();
+  INFO(up.err());
+  REQUIRE(code == 0);
+  CHECK(numbers_of(up) == truth);
+  std::vector<int> made, expected;
+  for (const auto& step : up.objects("step")) made.push_back(step.value("passes", 0));
+  for (const auto& [loss, norm] : truth) expected.push_back(norm > limit ? 2 : 1);
+  CHECK(made == expected);
+  CHECK(std::count(expected.begin(), expected.end(), 2) > 0);
+  CHECK(std::count(expected.begin(), expected.end(), 1) > 0);
 }
 
 TEST_CASE("bench gpu on a GPU: ceilings, operations and training of a tiny shape, as one table") {
