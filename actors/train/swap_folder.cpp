@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <limits>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -265,11 +266,10 @@ std::vector<std::vector<fs::path>> folders_here(const config::job& job,
   return out;
 }
 
-/// What swap files may take of the drive: checkpoints need the rest. Where several ranks share
-/// drives, or a rank has several, each of which has its chunks, some of them large, it is all or
-/// nothing: all of it where two versions of everything fit each of them, else nothing beyond the
-/// first version.
-uint64_t room_for_versions(const config::job& job, const engine_options& options) {
+/// The drives of a rank's folders, which are to have two versions of all that it and the job's
+/// other ranks here put on them, beside checkpoints.
+result<std::vector<swap_room>> rooms_for_versions(const config::job& job,
+                                                  const engine_options& options) {
   uint64_t state = 0;
   for (const auto& chunk : gpu::stage_chunks(options.model, options.shape))
     state += static_cast<uint64_t>(chunk.count) * io::state_parts * sizeof(float);
@@ -288,21 +288,33 @@ uint64_t room_for_versions(const config::job& job, const engine_options& options
   const bool one_folder = ranks.size() * places.size() == 1;
   auto beside = checkpoints_beside(job, state, one_folder ? state : std::min(linked, state));
   add_export(beside, job, options.model);
-  const auto rooms = swap_rooms_of(folders, beside, job.job.name);
-  if (!rooms) return 0;
-  if (ranks.size() > 1 || rooms->size() > 1) {
-    const bool fit =
-        std::all_of(rooms->begin(), rooms->end(), [](const auto& r) { return r.fits(); });
-    return fit ? std::numeric_limits<uint64_t>::max() : 0;
+  return swap_rooms_of(folders, beside, job.job.name);
+}
+
+/// What is known of the drives of a rank that has them alone: what swap files may take of each.
+/// Checkpoints need the rest.
+void tell_room(gpu::residency_budget& budget, const config::job& job,
+               const engine_options& options) {
+  const auto rooms = rooms_for_versions(job, options);
+  if (!rooms) return;
+  std::vector<size_t> drives;
+  for (const auto& dir : options.swap_dirs) {
+    const auto drive = std::find_if(rooms->begin(), rooms->end(),
+                                    [&](const swap_room& r) { return on_one_drive(dir, r.dir); });
+    if (drive == rooms->end()) return;  // it has gone since
+    drives.push_back(static_cast<size_t>(drive - rooms->begin()));
   }
-  const auto& room = rooms->front();
-  return room.free_bytes - std::min(room.free_bytes, room.checkpoint_bytes + room.export_bytes);
+  budget.folder_drives = std::move(drives);
+  for (const auto& r : *rooms)
+    budget.drive_bytes.push_back(r.free_bytes -
+                                 std::min(r.free_bytes, r.checkpoint_bytes + r.export_bytes));
 }
 
 }  // namespace
 
 bool has_room_for_versions(const config::job& job, const engine_options& options) {
-  return room_for_versions(job, options) > 0;
+  const auto rooms = rooms_for_versions(job, options);
+  return rooms && std::all_of(rooms->begin(), rooms->end(), [](const auto& r) { return r.fits(); });
 }
 
 std::vector<fs::path> swap_dirs_of(const config::job& job, int rank) {
@@ -356,10 +368,13 @@ status settle_swap(engine_options& options, const config::job& job) {
   options.swap_weights = choice_of(job.swap.weights);
   options.swap_rates = rates_of(job.swap.rates);
   auto budget = steps_of(options);
-  if (options.swap_second_version)  // one answer for all replicas
-    budget.disk_bytes = *options.swap_second_version ? std::numeric_limits<uint64_t>::max() : 0;
-  else if (!holds_gradients(options))
-    budget.disk_bytes = room_for_versions(job, options);
+  if (options.swap_second_version || options.at.grid.data > 1) {  // one answer for all replicas
+    const bool has_room = options.swap_second_version ? *options.swap_second_version
+                                                      : has_room_for_versions(job, options);
+    budget.disk_bytes = has_room ? std::numeric_limits<uint64_t>::max() : 0;
+  } else if (!holds_gradients(options)) {
+    tell_room(budget, job, options);
+  }
   const auto place = [&] {
     budget.bytes = swap_budget_bytes(job, options);
     if (on_gpu(options)) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gpu/store/store.hpp"
+#include "gpu/swap/chunk_places.hpp"
 
 namespace troupe::gpu {
 
@@ -16,6 +17,20 @@ constexpr int least_groups = 3;
 constexpr int full_groups = 8;
 /// Weights, or gradients, of layers in memory at once: one is used while the next is filled.
 constexpr int frames = 2;
+
+/// Whether there is known room for what the stage, with its residency, has on disk (RSP-5).
+bool has_drive_room(const model_config& model, const stage_shape& shape,
+                    const residency_budget& budget) {
+  if (budget.folder_drives.empty()) return plan_stage(model, shape).on_disk <= budget.disk_bytes;
+  auto left = budget.drive_bytes;
+  const auto folders = bytes_of_places(model, shape, budget.folder_drives.size());
+  for (size_t i = 0; i < folders.size(); ++i) {
+    auto& of_drive = left[budget.folder_drives[i]];
+    if (folders[i].files > of_drive) return false;
+    of_drive -= folders[i].files;
+  }
+  return true;
+}
 
 class ladder {
  public:
@@ -172,8 +187,7 @@ class ladder {
     r.speculates = true;
     stage_shape with = shape_;
     with.where = r;
-    r.speculates = budget_.clip == clip_way::speculate ||
-                   plan_stage(model_, with).on_disk <= budget_.disk_bytes;
+    r.speculates = budget_.clip == clip_way::speculate || has_drive_room(model_, with, budget_);
     if (!r.speculates || fits(r)) return r;
     auto narrow = r;
     narrow.groups_in_memory = least_groups;
@@ -237,11 +251,12 @@ result<residency> plan_residency(const model_config& model, const stage_shape& s
                                  const residency_budget& budget) {
   auto planned = plan_memory(model, shape, budget);
   const bool open = budget.weights == weights_choice::automatic && shape.compute != dtype::f32;
-  if (!planned || !planned->any_on_disk() || !open || budget.disk_bytes == 0) return planned;
+  const bool known = budget.disk_bytes > 0 || !budget.folder_drives.empty();
+  if (!planned || !planned->any_on_disk() || !open || !known) return planned;
   const auto has_room = [&](const residency& where) {
     stage_shape with = shape;
     with.where = where;
-    return plan_stage(model, with).on_disk <= budget.disk_bytes;
+    return has_drive_room(model, with, budget);
   };
   const bool fits = has_room(*planned);
   // One that memory has no room for, and the drive has, is no reason (RSP-5).

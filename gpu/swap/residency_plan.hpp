@@ -41,13 +41,16 @@
 //   RSP-4  Of two budgets both are kept, RSP-2 is of each alone, and the error is of the one that
 //          is too small. What the device holds as a whole takes nothing of the host's.
 //   RSP-5  That weights have no files is chosen only where the drive's room is known, is too little
-//          for what is wanted with them, and enough without.
+//          for what is wanted with them, and enough without. Of several drives each has room for
+//          the chunks in its folders, or there is too little.
 //   RSP-6  State is in memory in the order in which the next step needs it, from the first chunk
 //          on: only a table that does not fit is left out.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/swap/memory_split.hpp"
@@ -83,6 +86,10 @@ struct residency_budget {
   /// Of the host, where it cannot address the device (split_of); none: both are one memory.
   std::optional<uint64_t> host_bytes = {};
   weights_choice weights = weights_choice::automatic;
+  /// Of swap folders on several drives, instead of disk_bytes: the drive of each folder, by number,
+  /// and what swap files may take of each drive. A folder has chunks of its own (CFO-1).
+  std::vector<size_t> folder_drives = {};
+  std::vector<uint64_t> drive_bytes = {};
 };
 
 /// Bytes of the least that memory must hold.

@@ -115,6 +115,41 @@ TEST_CASE("ENG-11: replicas speculate where the drives of all have room, or wher
   CHECK_FALSE(has_room_for_versions(plan.job, by_itself));
 }
 
+TEST_CASE("ENG-11: a replica alone on its machine looks for room for two versions, not for any") {
+  scratch dir;
+  auto plan = plan_of_four(int64_t{1} << 40);
+  plan.job.swap.dir = {dir / "swap"};
+  plan.job.swap.host_bytes = floor_of(plan);
+  plan.job.cluster.launch = config::launch_mode::external;
+  plan.job.checkpoint.dir = plan.job.job.output = "/dev/shm/none";  // another drive's matter
+  plan.job.checkpoint.export_model = false;
+  const auto threads = threads_here(plan.job.cluster);
+  auto o = planned_options(plan, plan.ranks.front(), threads);
+  o.swap_dirs = swap_dirs_of(plan.job, 0);
+  CHECK(has_room_for_versions(plan.job, o));
+  o.model.vocab = int64_t{1} << 41;  // petabytes
+  CHECK_FALSE(has_room_for_versions(plan.job, o));
+}
+
+TEST_CASE(
+    "ENG-11: a rank alone knows the room of each of its drives, and weights may have no files") {
+  scratch dir;
+  auto plan = plan_of_four(int64_t{1} << 40);
+  plan.job.swap.dir = {dir / "a", dir / "b"};
+  plan.job.train.batch = 1;  // a micro-batch
+  plan.job.parallel.data = 1;
+  plan.job.cluster.node.resize(1);
+  const auto alone = make_plan(plan.job);
+  REQUIRE(alone);
+  plan = *alone;
+  plan.job.swap.host_bytes = int64_t{1} << 40;
+  plan.job.swap.host_bytes = floor_of(plan);
+  auto o = planned_options(plan, plan.ranks.front(), threads_here(plan.job.cluster));
+  REQUIRE(settle_swap(o, plan.job));
+  CHECK(o.shape.where.speculates);
+  CHECK_FALSE(o.shape.where.derives_weights);
+}
+
 TEST_CASE("replicas of a stage agree on the least memory that one of them is left") {
   auto plan = plan_of_four(1);
   CHECK(agrees_on_bytes(plan.job));

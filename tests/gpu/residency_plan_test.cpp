@@ -495,6 +495,69 @@ TEST_CASE("RSP-5: weights have no files where the drive has room only so") {
   }
 }
 
+TEST_CASE(
+    "RSP-5: of folders on several drives each has room for its chunks, or there is too little") {
+  auto model = testing::tiny_gpt2();
+  model.layers = 12;
+  const auto shape = shape_of_plan_test(model, dtype::bf16);
+  constexpr size_t folders = 3;
+  const auto files_of = [&](residency where) {
+    auto with = shape;
+    with.where = std::move(where);
+    std::vector<uint64_t> out;
+    for (const auto& of : bytes_of_places(model, with, folders)) out.push_back(of.files);
+    return out;
+  };
+  for (const bool clips : {false, true}) {
+    CAPTURE(clips);
+    residency_budget budget{0, clips, 1};
+    budget.weights = weights_choice::derived;
+    auto without = least_residency(model, shape, budget);
+    stage_shape least = shape;
+    least.where = without;
+    budget = {plan_stage(model, least).total(), clips, 1};
+    auto with = without;
+    with.derives_weights = false;
+    const auto planned_on = [&](std::vector<size_t> drives, std::vector<uint64_t> bytes) {
+      auto b = budget;
+      b.folder_drives = std::move(drives);
+      b.drive_bytes = std::move(bytes);
+      const auto planned = plan_residency(model, shape, b);
+      REQUIRE(planned);
+      REQUIRE(planned->any_on_disk());
+      return *planned;
+    };
+    const auto small = files_of(without), large = files_of(with);
+    const std::vector<size_t> apart{0, 1, 2};
+    for (size_t i = 0; i < folders; ++i) {
+      CAPTURE(i);
+      REQUIRE(small[i] < large[i]);
+      auto bytes = large;
+      CHECK_FALSE(planned_on(apart, bytes).derives_weights);
+      bytes[i] = large[i] - 1;  // however much the others have
+      bytes[(i + 1) % folders] += uint64_t{1} << 40;
+      CHECK(planned_on(apart, bytes).derives_weights);
+      bytes[i] = small[i];
+      CHECK(planned_on(apart, bytes).derives_weights);
+      bytes[i] = small[i] - 1;  // no plan has room
+      CHECK_FALSE(planned_on(apart, bytes).derives_weights);
+    }
+    // Two of them on one drive.
+    CHECK_FALSE(planned_on({0, 1, 0}, {large[0] + large[2], large[1]}).derives_weights);
+    CHECK(planned_on({0, 1, 0}, {large[0] + large[2] - 1, large[1]}).derives_weights);
+    without.speculates = with.speculates = true;
+    const auto two_small = files_of(without), two_large = files_of(with);
+    CHECK(planned_on(apart, two_large).speculates == clips);
+    CHECK_FALSE(planned_on(apart, two_large).derives_weights);
+    auto bytes = two_large;
+    bytes[1] = two_small[1];
+    CHECK(planned_on(apart, bytes).speculates == clips);
+    CHECK(planned_on(apart, bytes).derives_weights == clips);
+    --bytes[1];
+    CHECK_FALSE(planned_on(apart, bytes).speculates);
+  }
+}
+
 TEST_CASE("RSP-5: weights have files where not the drive but memory lacks room for two versions") {
   auto model = testing::tiny_gpt2();
   model.layers = 12;
