@@ -59,6 +59,12 @@ bool on_unknown_gpus(const job_plan& plan) {
          plan.job.cluster.device == config::device_kind::cuda;
 }
 
+/// Whether its nodes may have GPUs that this machine cannot see, and are judged without.
+bool may_have_gpus(const job_plan& plan) {
+  return plan.gpu_at.bytes == 0 && plan.job.cluster.launch != config::launch_mode::local &&
+         plan.job.cluster.device == config::device_kind::automatic;
+}
+
 }  // namespace
 
 status fits_swap_budget(const job_plan& plan, int threads) {
@@ -71,6 +77,10 @@ status fits_swap_budget(const job_plan& plan, int threads) {
     why.hint = fmt::format(
         "{} is the least that this job can have; or lower train.micro_batch or train.seq_len",
         enough_settings(plan, threads));
+    if (may_have_gpus(plan))
+      why.hint +=
+          "; nodes elsewhere are taken to have no GPUs: where all of them have, "
+          "--set cluster.device=cuda";
     return why;
   }
   return {};

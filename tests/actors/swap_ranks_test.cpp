@@ -68,6 +68,27 @@ TEST_CASE("replicas that swap: numbers whose slices need more memory than there 
   CHECK(replica_counts_that_fit(no_swap) == numbers{4, 2, 1});
 }
 
+TEST_CASE("what is too little for nodes elsewhere is told with the device that may be enough") {
+  const auto hint_of = [](config::launch_mode launch, config::device_kind device) {
+    auto plan = plan_of_four(1);
+    plan.job.cluster.launch = launch;
+    plan.job.cluster.device = device;
+    const auto fits = fits_swap_budget(plan, threads_here(plan.job.cluster));
+    return fits ? std::string() : fits.error().hint;
+  };
+  using enum config::launch_mode;
+  using enum config::device_kind;
+  const auto names_device = [](const std::string& hint) {
+    return hint.find("cluster.device=cuda") != hint.npos;
+  };
+  CHECK(names_device(hint_of(external, automatic)));
+  for (const auto& hint : {hint_of(external, host), hint_of(local, automatic)}) {
+    CHECK(hint.find("swap.host_bytes=") != hint.npos);
+    CHECK_FALSE(names_device(hint));
+  }
+  CHECK(hint_of(external, cuda).empty());  // the run looks at their GPUs
+}
+
 TEST_CASE("replicas that swap: fewer of them have larger shares of the GPU that they are on") {
   auto all = plan_of_four(int64_t{1} << 40);
   const int threads = threads_here(all.job.cluster);
