@@ -115,6 +115,12 @@ struct run_power {
   bool stop_waits = false;               ///< for the brake's end, as a person was told
 };
 
+/// What a rank's operations took in its last steps at the highest clocks, of each kind (RSL-3).
+struct highest_times {
+  static constexpr size_t steps = 16;
+  std::deque<std::pair<double, double>> last_ms = {};  ///< forward and backward
+};
+
 /// What comes of the job's slack (run_slack.hpp).
 struct run_slack {
   /// What the pacer said last, and of the step that is made; null: the highest clocks.
@@ -123,6 +129,7 @@ struct run_slack {
   std::vector<std::vector<uint32_t>> ladders = {};  ///< clocks that all ranks of a stage can have
   /// Of operations of each rank, in its last step at the highest clocks; 0: none is known.
   std::vector<double> usual_ms = {};
+  std::vector<highest_times> at_highest = {};  ///< of each rank
   /// Of the step that has ended: how many times as long its clocks made each rank, and what a
   /// trial of clocks left all ranks together of their speed. RSL-3
   std::vector<double> times = {};

@@ -127,14 +127,48 @@ kind_times times_by_kind(const fbs::StageClocksT& table, std::span<const schedul
   return {of(lasts_s.forward, shortest_s.forward), of(lasts_s.backward, shortest_s.backward)};
 }
 
-kind_times times_of(const run_state& st, size_t rank) {
-  const double times = rank < st.slack.times.size() ? st.slack.times[rank] : 1;
+kind_times busy_by_kind_ms(std::span<const step_part> parts) {
+  kind_times out{0, 0};
+  for (const auto& p : parts) {
+    if (p.kind == pipeline_op::forward) out.forward += p.busy_ms;
+    if (p.kind == pipeline_op::backward) out.backward += p.busy_ms;
+  }
+  return out;
+}
+
+/// No kind is told to be quicker than it was at the highest clocks.
+kind_times bounded(kind_times planned, std::span<const step_part> parts,
+                   const highest_times& known) {
+  const auto busy_ms = busy_by_kind_ms(parts);
+  const auto bound = [](double& times, double busy, double least) {
+    if (least > 0) times = std::min(times, std::max(1.0, busy / least));
+  };
+  double forward_ms = 0, backward_ms = 0;
+  for (const auto& [forward, backward] : known.last_ms) {
+    forward_ms = forward_ms > 0 ? std::min(forward_ms, forward) : forward;
+    backward_ms = backward_ms > 0 ? std::min(backward_ms, backward) : backward;
+  }
+  bound(planned.forward, busy_ms.forward, forward_ms);
+  bound(planned.backward, busy_ms.backward, backward_ms);
+  return planned;
+}
+
+kind_times times_of(const run_state& st, size_t rank, std::span<const step_part> parts) {
+  const auto& slack = st.slack;
+  const double times = rank < slack.times.size() ? slack.times[rank] : 1;
   if (!planned_times(st, rank)) return {times, times};
   const auto& plan = st.job.plan();
   const auto order = one_forward_one_backward(
       static_cast<int>(plan.ranks[rank].at.place().pipeline),
       static_cast<int>(plan.ranks.front().at.grid.pipeline), static_cast<int>(plan.micro_batches));
-  return times_by_kind(*table_of(st, rank), order, times);
+  const auto planned = times_by_kind(*table_of(st, rank), order, times);
+  return rank < slack.at_highest.size() ? bounded(planned, parts, slack.at_highest[rank]) : planned;
+}
+
+void note_highest(highest_times& into, std::span<const step_part> parts) {
+  const auto busy_ms = busy_by_kind_ms(parts);
+  into.last_ms.emplace_back(busy_ms.forward, busy_ms.backward);
+  if (into.last_ms.size() > highest_times::steps) into.last_ms.pop_front();
 }
 
 bool is_lowered(const run_state& st) {
@@ -248,12 +282,14 @@ void note_usual(run_state& st, std::span<const msg<fbs::StepDone>> parts) {
   if (!takes_slack(st)) return;
   auto& slack = st.slack;
   slack.usual_ms.resize(parts.size());
+  slack.at_highest.resize(parts.size());
   slack.times.assign(parts.size(), 1);
   double slowest = 1;
   bool is_any_lowered = false, is_held = is_paced(st);
   for (const auto& p : parts) is_held = is_held || p->power_wait_ms() > 0;
   for (size_t r = 0; r < parts.size(); ++r) {
-    const double ms = clocked_ms(parts_of(parts[r]->parts()));
+    const auto of_rank = parts_of(parts[r]->parts());
+    const double ms = clocked_ms(of_rank);
     auto& usual_ms = slack.usual_ms[r];
     if (is_lowered(st, r)) {
       is_any_lowered = true;
@@ -263,6 +299,7 @@ void note_usual(run_state& st, std::span<const msg<fbs::StepDone>> parts) {
       slack.times[r] = *planned;
     } else if (!is_held) {
       usual_ms = ms;
+      note_highest(slack.at_highest[r], of_rank);
     }
   }
   const double speed = std::clamp(work_pace::whole / slowest, 1.0, work_pace::whole - 1.0);
@@ -304,7 +341,7 @@ void tell_step_made(run_pointer self, uint64_t step, double took_ms,
 
 msg<fbs::StepDone> as_usual(run_pointer self, const msg<fbs::StepDone>& done) {
   const auto& st = self->state;
-  const auto times = times_of(st, done->rank());
+  const auto times = times_of(st, done->rank(), parts_of(done->parts()));
   if (times == kind_times{} && !is_lowered(st)) return done;
   return make_msg<fbs::StepDone>(context_of(*self, done.header()), [&](fbs::StepDoneT& d) {
     d = done.unpack();
@@ -318,7 +355,7 @@ msg<fbs::StepDone> as_usual(run_pointer self, const msg<fbs::StepDone>& done) {
 std::vector<std::vector<step_part>> as_usual(const run_state& st,
                                              std::vector<std::vector<step_part>> of_ranks) {
   for (size_t r = 0; r < of_ranks.size(); ++r)
-    shorten(of_ranks[r], times_of(st, r), is_lowered(st));
+    shorten(of_ranks[r], times_of(st, r, of_ranks[r]), is_lowered(st));
   return of_ranks;
 }
 

@@ -7,7 +7,9 @@
 //   RSL-2  Tables that are not of this epoch, these stages and micro-batches are not taken.
 //   RSL-3  Who judges ranks by what they take hears it as it would be at the highest clocks: what
 //     is normal for a rank is learned before there is a plan, too, and a replica may be slowed for
-//     another that is slow. Forward and backward each, for a plan slows them unlike. In a trial of
+//     another that is slow. Forward and backward each, for a plan slows them unlike; never less
+//     than the least of its last steps at the highest, for a clock that comes late slows less than
+//     planned, and who looked quicker would be slow once the plan is off. In a trial of
 //     lower clocks, of which nobody knows yet what they change, that is what each rank took in its
 //     last step at the highest, and the step, which is longer, counts as one at a lesser pace:
 //     nobody learns from it, and nothing is slow by it.

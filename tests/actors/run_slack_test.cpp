@@ -329,7 +329,7 @@ TEST_CASE("RSL-3: run: who judges ranks hears what they take without being slowe
   slack_run f;
   f.start();
   f.clocks([](auto& c) { c.tables[0]->stages[0]->times = 2; });
-  f.step_at();
+  f.took(10, 1);
   f.monitor.take_all<fbs::StepDone>();
   CHECK(f.step_at() == rank_clocks{1000, 1001});
   const auto told = f.monitor.take_all<fbs::StepDone>();
@@ -342,6 +342,22 @@ TEST_CASE("RSL-3: run: who judges ranks hears what they take without being slowe
     CHECK(parts[0].waited_ms == doctest::Approx(done->rank() == 0 ? 10 : 0));
   }
   CHECK(f.made().step == 1);
+}
+
+TEST_CASE("RSL-3: run: a clock that comes late makes nobody quicker than at the highest") {
+  slack_run f;
+  f.start();
+  f.clocks([](auto& c) { c.tables[0]->stages[0]->times = 2; });
+  f.took(60, 1);  // it had begun
+  f.monitor.take_all<fbs::StepDone>();
+  f.took(90, 1);  // a half longer, where twice was planned
+  for (const auto& done : f.monitor.take_all<fbs::StepDone>()) {
+    if (done->rank() != 0) continue;
+    const auto parts = parts_of(done->parts());
+    REQUIRE_FALSE(parts.empty());
+    CHECK(parts[0].busy_ms == doctest::Approx(60));
+    CHECK(parts[0].waited_ms == doctest::Approx(30));
+  }
 }
 
 TEST_CASE(
