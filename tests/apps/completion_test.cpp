@@ -141,17 +141,18 @@ TEST_CASE("completion: fish offers the words of a verb and of a value, with what
   CHECK(offered_for("troupe up x --set model.dtype=bf") == "model.dtype=bf16\n");
 }
 
-/// A zsh at a terminal of its own is asked: what stands on its line after a tab.
+/// A zsh at a terminal of its own is asked: what stands on its line after a tab. It answers between
+/// characters that no echo of what it is told has, which may come at any moment.
 constexpr auto asking_zsh = R"(zmodload zsh/zpty
 zpty z zsh -f -i
 zpty -w z 'autoload -U compinit; compinit -D -u; source ./_troupe'
-zpty -w z 'show() { print -r -- "<$BUFFER>"; BUFFER=; zle reset-prompt }'
+zpty -w z 'show() { print -r -- $'\''\x02'\''"$BUFFER"$'\''\x03'\''; BUFFER=; zle reset-prompt }'
 zpty -w z 'zle -N show; bindkey "^X" show; print rea''dy'
 zpty -r z said '*ready*'
 for line in "$@"; do
   zpty -w -n z "$line"$'\t\C-x'
-  zpty -r z said '*<*>*'
-  print -r -- "${${said##*<}%%>*}"
+  zpty -r z said $'*\x02*\x03*'
+  print -r -- "${${said##*$'\x02'}%%$'\x03'*}"
 done
 zpty -d z
 )";
