@@ -134,9 +134,8 @@ class sampler {
 
   /// Asked each time: what a container may take is changed while it runs.
   static std::optional<double> quota_cpus() {
-    return io::least_cpu_quota(io::kernel_text("/proc/self/cgroup"), [](const auto& group) {
-      return io::kernel_text(
-          (std::filesystem::path("/sys/fs/cgroup") / group / "cpu.max").string());
+    return io::least_cpu_quota(io::kernel_text("/proc/self/cgroup"), [](const auto& file) {
+      return io::kernel_text((std::filesystem::path("/sys/fs/cgroup") / file).string());
     });
   }
 

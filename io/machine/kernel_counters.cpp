@@ -9,6 +9,8 @@
 
 namespace troupe::io {
 
+namespace fs = std::filesystem;
+
 namespace {
 
 constexpr uint64_t most = std::numeric_limits<uint64_t>::max();
@@ -81,6 +83,41 @@ std::optional<uint64_t> kib_in(std::optional<std::string_view> line) {
   const auto kib = number<uint64_t>(take_word(*line));
   if (!kib || *kib > most / 1024) return std::nullopt;
   return *kib * 1024;
+}
+
+/// Where a process is in version 1's hierarchy of the cpu controller.
+struct cpu_controller {
+  std::string controllers;  ///< all that this hierarchy has, "cpu,cpuacct"
+  std::string path;
+};
+
+/// Of a line "4:cpu,cpuacct:/job" of /proc/PID/cgroup; nothing: version 1 has no such controller.
+std::optional<cpu_controller> cpu_controller_in(std::string_view groups) {
+  while (!groups.empty()) {
+    auto line = take_line(groups);
+    const auto number_end = line.find(':');
+    if (number_end == line.npos) continue;
+    line.remove_prefix(number_end + 1);
+    const auto end = line.find(":/");
+    if (end == line.npos) continue;
+    const auto controllers = line.substr(0, end);
+    for (auto rest = controllers; !rest.empty();) {
+      const auto comma = rest.find(',');
+      if (rest.substr(0, comma) == "cpu")
+        return cpu_controller{std::string(controllers), std::string(line.substr(end + 1))};
+      rest.remove_prefix(comma == rest.npos ? rest.size() : comma + 1);
+    }
+  }
+  return std::nullopt;
+}
+
+/// By their paths below the hierarchy's root, which is the last of them, "".
+template <class F>
+void for_group_and_above(const std::string& path, F visit) {
+  for (auto group = fs::path(path).relative_path();; group = group.parent_path()) {
+    visit(group);
+    if (group.empty()) return;
+  }
 }
 
 /// No processor is slower, nor faster.
@@ -168,25 +205,37 @@ std::optional<std::string> parse_unified_cgroup(std::string_view text) {
   return std::string(*path);
 }
 
-std::optional<double> parse_cpu_quota(std::string_view text) {
-  auto line = take_line(text);
-  const auto most_us = number<uint64_t>(take_word(line));  // "max" is none
-  const auto period_us = number<uint64_t>(take_word(line));
-  if (!most_us || *most_us == 0 || !period_us || *period_us == 0) return std::nullopt;
-  return static_cast<double>(*most_us) / static_cast<double>(*period_us);
+std::optional<double> parse_cpu_quota(std::string_view quota_us, std::string_view period_us) {
+  auto quota_line = take_line(quota_us), period_line = take_line(period_us);
+  const auto most_us = number<uint64_t>(take_word(quota_line));
+  const auto each_us = number<uint64_t>(take_word(period_line));
+  if (!most_us || *most_us == 0 || !each_us || *each_us == 0) return std::nullopt;
+  return static_cast<double>(*most_us) / static_cast<double>(*each_us);
 }
 
-std::optional<double> least_cpu_quota(
-    std::string_view groups,
-    const std::function<std::string(const std::filesystem::path&)>& cpu_max_of) {
-  const auto path = parse_unified_cgroup(groups);
-  if (!path) return std::nullopt;
+std::optional<double> parse_cpu_quota(std::string_view text) {
+  auto line = take_line(text);
+  const auto most_us = take_word(line);  // "max" is none
+  return parse_cpu_quota(most_us, line);
+}
+
+std::optional<double> least_cpu_quota(std::string_view groups,
+                                      const std::function<std::string(const fs::path&)>& text_of) {
   std::optional<double> least;
-  for (auto group = std::filesystem::path(*path).relative_path();; group = group.parent_path()) {
-    if (const auto quota = parse_cpu_quota(cpu_max_of(group)))
-      least = std::min(least.value_or(*quota), *quota);
-    if (group.empty()) return least;
-  }
+  const auto take = [&](std::optional<double> quota) {
+    if (quota) least = std::min(least.value_or(*quota), *quota);
+  };
+  if (const auto path = parse_unified_cgroup(groups))
+    for_group_and_above(
+        *path, [&](const fs::path& group) { take(parse_cpu_quota(text_of(group / "cpu.max"))); });
+  if (const auto old = cpu_controller_in(groups))
+    for_group_and_above(old->path, [&](const fs::path& group) {
+      for (const auto& mounted : {fs::path("cpu"), fs::path(old->controllers)}) {
+        const auto at = mounted / group;
+        take(parse_cpu_quota(text_of(at / "cpu.cfs_quota_us"), text_of(at / "cpu.cfs_period_us")));
+      }
+    });
+  return least;
 }
 
 std::optional<double> parse_cpu_mhz(std::string_view text) {

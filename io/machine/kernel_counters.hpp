@@ -56,11 +56,16 @@ std::optional<std::string> parse_unified_cgroup(std::string_view text);
 /// Of a control group's cpu.max: how many processors' time it may use; nothing: it has no limit.
 std::optional<double> parse_cpu_quota(std::string_view text);
 
-/// The least of a process's group and those above it, in the unified hierarchy. `groups`: of
-/// /proc/PID/cgroup. `cpu_max_of`: the text of a group's cpu.max, by its path in the hierarchy.
+/// The same of version 1, of cpu.cfs_quota_us and cpu.cfs_period_us: "-1" is none.
+std::optional<double> parse_cpu_quota(std::string_view quota_us, std::string_view period_us);
+
+/// The least of a process's group and those above it, in the unified hierarchy and in that of
+/// version 1's cpu controller: a kernel may have both, and only one of them has that controller.
+/// `groups`: of /proc/PID/cgroup. `text_of`: of a file, by its path below /sys/fs/cgroup; empty:
+/// there is none. Version 1's hierarchy is mounted there at "cpu", or by its controllers' names.
 std::optional<double> least_cpu_quota(
     std::string_view groups,
-    const std::function<std::string(const std::filesystem::path&)>& cpu_max_of);
+    const std::function<std::string(const std::filesystem::path&)>& text_of);
 
 /// Of /proc/cpuinfo, where the kernel says clocks there: the middle one of its processors', MHz.
 std::optional<double> parse_cpu_mhz(std::string_view text);

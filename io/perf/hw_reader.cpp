@@ -151,8 +151,8 @@ void read_names(const hw_tree& tree, hw_profile& out) {
 }
 
 hw_profile::value quota_of(const hw_tree& tree) {
-  return least_cpu_quota(tree.text("proc/self/cgroup"), [&](const fs::path& group) {
-    return tree.text(fs::path("sys/fs/cgroup") / group / "cpu.max");
+  return least_cpu_quota(tree.text("proc/self/cgroup"), [&](const fs::path& file) {
+    return tree.text(fs::path("sys/fs/cgroup") / file);
   });
 }
 

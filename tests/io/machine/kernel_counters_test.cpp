@@ -111,10 +111,11 @@ TEST_CASE(
     CAPTURE(none);
     CHECK_FALSE(parse_cpu_quota(none));
   }
-  const std::map<std::string, std::string> of_groups{
-      {"", "max 100000"}, {"job", "200000 100000"}, {"job/rank", "300000 100000"}};
-  const auto read = [&](const std::filesystem::path& group) {
-    const auto found = of_groups.find(group.string());
+  const std::map<std::string, std::string> of_groups{{"cpu.max", "max 100000"},
+                                                     {"job/cpu.max", "200000 100000"},
+                                                     {"job/rank/cpu.max", "300000 100000"}};
+  const auto read = [&](const std::filesystem::path& file) {
+    const auto found = of_groups.find(file.string());
     return found != of_groups.end() ? found->second : std::string();
   };
   CHECK(least_cpu_quota("0::/job/rank\n", read) == 2);
@@ -122,6 +123,45 @@ TEST_CASE(
   CHECK_FALSE(least_cpu_quota("0::/\n", read));
   CHECK_FALSE(least_cpu_quota("0::/other\n", read));
   CHECK_FALSE(least_cpu_quota("3:cpu:/job\n", read));
+}
+
+TEST_CASE("control groups of version 1: the least quota of its cpu controller's groups, too") {
+  CHECK(parse_cpu_quota("250000\n", "100000\n") == 2.5);
+  for (const auto& [quota, period] : std::map<std::string, std::string>{{"-1\n", "100000\n"},
+                                                                        {"", "100000"},
+                                                                        {"100000", ""},
+                                                                        {"0", "100000"},
+                                                                        {"50000", "0"},
+                                                                        {"x", "100000"},
+                                                                        {"60000", "-1"},
+                                                                        {"1e5", "100000"}}) {
+    CAPTURE(quota);
+    CHECK_FALSE(parse_cpu_quota(quota, period));
+  }
+  std::map<std::string, std::string> files{{"cpu/cpu.cfs_quota_us", "-1\n"},
+                                           {"cpu/cpu.cfs_period_us", "100000\n"},
+                                           {"cpu/job/cpu.cfs_quota_us", "150000\n"},
+                                           {"cpu/job/cpu.cfs_period_us", "100000\n"},
+                                           {"cpu/job/rank/cpu.cfs_quota_us", "100000\n"},
+                                           {"cpu/job/rank/cpu.cfs_period_us", "50000\n"}};
+  const auto read = [&](const std::filesystem::path& file) {
+    const auto found = files.find(file.string());
+    return found != files.end() ? found->second : std::string();
+  };
+  CHECK(least_cpu_quota("9:pids:/\n4:cpu,cpuacct:/job/rank\n1:name=systemd:/x\n", read) == 1.5);
+  CHECK(least_cpu_quota("4:cpuacct,cpu:/job\n", read) == 1.5);
+  CHECK(least_cpu_quota("4:cpu:/job\n0::/system.slice\n", read) == 1.5);  // both versions
+  // In a container the path is often the host's: what is mounted is the group itself.
+  files["cpu/cpu.cfs_quota_us"] = "50000\n";
+  CHECK(least_cpu_quota("4:cpu,cpuacct:/docker/4242\n", read) == 0.5);
+  files = {{"cpuacct,cpu/job/cpu.cfs_quota_us", "300000"},  // no link of the short name
+           {"cpuacct,cpu/job/cpu.cfs_period_us", "100000"}};
+  CHECK(least_cpu_quota("4:cpuacct,cpu:/job\n", read) == 3);
+  for (const auto* none : {"", "\n", ":", "::", "4:cpu", "4:cpu:", "4:cpu:job\n", "4:cpuset:/job\n",
+                           "4:cpuacct,cpuset:/job\n", "4::/job\n"}) {
+    CAPTURE(none);
+    CHECK_FALSE(least_cpu_quota(none, read));
+  }
 }
 
 TEST_CASE("control groups: throttled time, and the path of the unified hierarchy") {

@@ -155,6 +155,17 @@ TEST_CASE("a bare virtual machine says what it is, and what it does not say is a
   CHECK(boot_id(machine.dir.path) == "5c0d-11");
 }
 
+TEST_CASE("a quota of control groups of version 1 is read as version 2's is") {
+  const fake_machine machine;
+  machine.put("proc/self/cgroup", "5:memory:/a\n3:cpu,cpuacct:/a.slice/b\n");
+  machine.put("sys/fs/cgroup/cpu,cpuacct/a.slice/b/cpu.cfs_quota_us", "-1\n");
+  machine.put("sys/fs/cgroup/cpu,cpuacct/a.slice/b/cpu.cfs_period_us", "100000\n");
+  CHECK_FALSE(machine.read().quota_cpus);
+  machine.put("sys/fs/cgroup/cpu,cpuacct/a.slice/cpu.cfs_quota_us", "125000\n");
+  machine.put("sys/fs/cgroup/cpu,cpuacct/a.slice/cpu.cfs_period_us", "50000\n");
+  CHECK(machine.read().quota_cpus == 2.5);
+}
+
 TEST_CASE("256 processors on two sockets, of which some are offline, are counted as they are") {
   const fake_machine machine;
   machine.put("sys/devices/system/cpu/online", "0-127,130-255\n");
