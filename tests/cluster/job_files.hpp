@@ -82,11 +82,17 @@ inline bool has_entry(const fs::path& folder) {
   return false;
 }
 
-/// The objects of a file that has one on each line: incidents.jsonl, audit.jsonl.
+/// The objects of a file that has one on each line: incidents.jsonl, audit.jsonl. A last line that
+/// is being written is none yet.
 inline std::vector<nlohmann::json> objects_in(const fs::path& file) {
   std::ifstream in(file);
   std::vector<nlohmann::json> out;
-  for (std::string line; std::getline(in, line);) out.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(in, line);) {
+    auto j = nlohmann::json::parse(line, nullptr, false);
+    if (j.is_discarded() && in.eof()) break;
+    REQUIRE_MESSAGE(!j.is_discarded(), line);
+    out.push_back(std::move(j));
+  }
   return out;
 }
 
@@ -167,9 +173,9 @@ inline std::vector<std::string> layout(int data, int pipeline) {
           fmt::format("parallel.pipeline={}", pipeline)};
 }
 
-/// A setting of cluster.port to one that is free now (an external launch wants a fixed one).
+/// A setting of cluster.port to one that nobody else takes (an external launch wants a fixed one).
 inline std::string free_port() {
-  return fmt::format("cluster.port={}", port_of(loopback_bound()));
+  return fmt::format("cluster.port={}", reserved_port());
 }
 
 /// The largest relative difference; infinite if the lengths differ or there is nothing to compare.

@@ -16,10 +16,14 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "io/machine/available_memory.hpp"
+#include "io/machine/kernel_counters.hpp"
 
 extern char** environ;
 
@@ -79,14 +83,9 @@ bool has_pair(const std::vector<std::string>& words, const std::string& flag,
   return false;
 }
 
-struct listener {
-  uint16_t port;
-  std::string inode;
-};
-
 /// Every listening TCP socket of the machine.
-std::vector<listener> listeners() {
-  std::vector<listener> out;
+std::vector<listening_socket> listeners() {
+  std::vector<listening_socket> out;
   for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"}) {
     std::ifstream in(file);
     std::string line;
@@ -197,8 +196,7 @@ void program::signal(int number) const {
   const watched head(head_of(pid_));
   REQUIRE(kill(pid_, number) == 0);
   if (number == SIGKILL) REQUIRE(head.gone());
-  if (head.pid() > 0 && (number == SIGSTOP || number == SIGCONT))
-    REQUIRE(kill(head.pid(), number) == 0);
+  if (number == SIGSTOP || number == SIGCONT) head.signal(number);  // it may have ended by itself
 }
 
 void program::read_some(io::unique_fd& from, std::string& into) {
@@ -311,6 +309,20 @@ std::vector<pid_t> processes_with(const std::function<bool(const std::vector<std
   return out;
 }
 
+/// Of processes with the same command line the one that none of them began, or -1: what it begins
+/// has that line, too, until it has one of its own.
+pid_t first_of(const std::vector<pid_t>& same) {
+  for (pid_t pid : same) {
+    const auto stat = io::kernel_text(fmt::format("/proc/{}/stat", pid));
+    const auto ticks = io::parse_process_ticks(stat);
+    const auto is_parent = [&](pid_t other) {
+      return ticks && ticks->parent == static_cast<uint64_t>(other);
+    };
+    if (std::none_of(same.begin(), same.end(), is_parent)) return pid;
+  }
+  return -1;
+}
+
 }  // namespace
 
 std::vector<pid_t> nodes_of(uint16_t port) {
@@ -328,10 +340,9 @@ bool hears_signals(pid_t pid) {
 }
 
 pid_t head_of(pid_t launcher) {
-  const auto found = processes_with([number = std::to_string(launcher)](const auto& words) {
+  return first_of(processes_with([number = std::to_string(launcher)](const auto& words) {
     return has_pair(words, "--launcher", number);
-  });
-  return found.empty() ? -1 : found[0];
+  }));
 }
 
 std::vector<pid_t> nodes_started_by(pid_t head) {
@@ -349,21 +360,28 @@ pid_t crash_dumper_of(pid_t pid) {
 }
 
 pid_t node_named(uint16_t port, const std::string& name) {
-  for (pid_t pid : nodes_of(port))
-    if (has_pair(command_line(std::to_string(pid)), "--name", name)) return pid;
-  return -1;
+  auto named = nodes_of(port);
+  std::erase_if(named, [&](pid_t pid) {
+    return !has_pair(command_line(std::to_string(pid)), "--name", name);
+  });
+  return first_of(named);
 }
 
-std::vector<uint16_t> listening_ports(pid_t pid) {
+std::vector<listening_socket> listening_sockets(pid_t pid) {
   std::set<std::string> own;
   std::error_code code;
   for (const auto& fd : fs::directory_iterator(fmt::format("/proc/{}/fd", pid), code)) {
     const auto target = fs::read_symlink(fd.path(), code).string();
     if (target.starts_with("socket:[")) own.insert(target.substr(8, target.size() - 9));
   }
+  auto out = listeners();
+  std::erase_if(out, [&](const auto& l) { return !own.contains(l.inode); });
+  return out;
+}
+
+std::vector<uint16_t> listening_ports(pid_t pid) {
   std::vector<uint16_t> out;
-  for (const auto& l : listeners())
-    if (own.contains(l.inode)) out.push_back(l.port);
+  for (const auto& l : listening_sockets(pid)) out.push_back(l.port);
   return out;
 }
 
@@ -423,7 +441,7 @@ traces::traces(const program& up) {
     lines += fmt::format("{}: {}\n", pid, fmt::join(command_line(std::to_string(pid)), " "));
     if (const auto crash_dumper = crash_dumper_of(pid); crash_dumper > 0)
       dumpers.emplace_back(crash_dumper);
-    for (auto port : listening_ports(pid)) ports.push_back(port);
+    for (auto& socket : listening_sockets(pid)) ports.push_back(std::move(socket));
   }
 }
 
@@ -431,7 +449,10 @@ bool traces::gone() const {
   for (const auto* all : {&processes, &dumpers})
     for (const auto& p : *all)
       if (!p.gone()) return false;
-  return std::none_of(ports.begin(), ports.end(), is_listening);
+  const auto now = listeners();
+  return std::none_of(ports.begin(), ports.end(), [&](const auto& socket) {
+    return std::find(now.begin(), now.end(), socket) != now.end();
+  });
 }
 
 }  // namespace troupe::cluster_test

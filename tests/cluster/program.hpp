@@ -104,6 +104,14 @@ std::vector<pid_t> nodes_started_by(pid_t head);
 pid_t crash_dumper_of(pid_t pid);
 /// The pid among them with `--name name`, or -1.
 pid_t node_named(uint16_t port, const std::string& name);
+/// A TCP socket on which somebody listens, by the kernel's number for it: a port may be another's
+/// a moment later.
+struct listening_socket {
+  uint16_t port = 0;
+  std::string inode = {};
+  bool operator==(const listening_socket&) const = default;
+};
+std::vector<listening_socket> listening_sockets(pid_t pid);
 /// Ports of TCP sockets on which a process listens.
 std::vector<uint16_t> listening_ports(pid_t pid);
 /// Whether any process of this machine listens there.
@@ -131,11 +139,11 @@ class watched {
 struct traces {
   std::vector<watched> processes;
   std::vector<watched> dumpers;  ///< of the processes' black boxes
-  std::vector<uint16_t> ports;
+  std::vector<listening_socket> ports;
   std::string lines;  ///< the processes' command lines, for whoever finds more than there should be
   /// Takes the launcher's, its head's and its nodes'.
   explicit traces(const program& up);
-  /// Whether all processes ended within `patience`, and then no port is listened on.
+  /// Whether all processes ended within `patience`, and then none of their sockets is listened on.
   bool gone() const;
 };
 

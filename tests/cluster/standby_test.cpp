@@ -18,11 +18,8 @@ struct several_heads {
   std::vector<std::string> sets;
 
   explicit several_heads(const std::vector<std::string>& more = {}) {
-    std::vector<troupe::io::unique_fd> taken;  // at the same time: else they were equal
-    for (int i = 0; i < 3; ++i) {
-      taken.push_back(troupe::loopback_bound());
-      ports.push_back(fmt::format("127.0.0.1:{}", troupe::port_of(taken.back())));
-    }
+    for (int i = 0; i < 3; ++i)
+      ports.push_back(fmt::format("127.0.0.1:{}", troupe::reserved_port()));
     sets = with({"cluster.launch=external", "parallel.data=2", "cluster.nodes=2",
                  "train.steps=300", "checkpoint.every=5", "cluster.heartbeat_interval_ms=100",
                  "cluster.suspect_after_ms=500", "cluster.dead_after_ms=2000",
