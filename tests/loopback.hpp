@@ -56,9 +56,9 @@ inline io::unique_fd loopback_listener() {
   return fd;
 }
 
-/// A port for somebody who is told it before he listens there. The kernel gives it to nobody who asks
-/// for any, and no other test is told it for as long as this process lives: a name that goes with it
-/// is held, in the abstract ones, of which each network has its own.
+/// A port for somebody who is told it before he listens there. The kernel gives it to nobody who
+/// asks for any, and no other test is told it for as long as this process lives: a name that goes
+/// with it is held, in the abstract ones, of which each network has its own.
 inline uint16_t reserved_port() {
   static std::vector<io::unique_fd> held;
   static uint32_t next = static_cast<uint32_t>(getpid()) * 7;  // processes begin apart
