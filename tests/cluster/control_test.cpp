@@ -124,14 +124,18 @@ TEST_CASE("PWR-5: a job whose pace is a quota holds its compute threads, and lea
                   fmt::format("{}", fmt::join(held, ", ")));
     CHECK(run({"power", "restore"}).code == 0);
     CHECK(fs::exists(left.group));  // its process lives
-    REQUIRE(::kill(static_cast<pid_t>(left.pid), SIGKILL) == 0);
+    const watched node(static_cast<pid_t>(left.pid));
+    node.signal(SIGKILL);
     CHECK(up.wait() != 0);
+    REQUIRE(node.gone());
   }
   REQUIRE(fs::exists(left.group));
   CHECK(threads_in(left).empty());
   const auto trial = run({"power", "restore", "--dry-run", "--json"});
   CHECK(trial.code == 0);
-  const auto said = nlohmann::json::parse(trial.out);
+  INFO(trial.out, trial.err);
+  const auto said = nlohmann::json::parse(trial.out, nullptr, false);
+  REQUIRE(said.is_object());
   REQUIRE(said["changes"].size() == 1);
   CHECK(said["changes"][0]["verdict"] == "undo");
   CHECK(said["changes"][0]["group"] == left.group);

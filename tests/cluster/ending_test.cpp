@@ -236,8 +236,11 @@ TEST_CASE("ending: a process that a signal ended has left its last seconds") {
   job_files job;
   program up(job.up(with(with(endless, no_recovery), layout(2, 1))));
   REQUIRE(up.until_step(3));
+  const auto are_watched = [](const traces& all) {  // the launcher has no crash dumper
+    return all.dumpers.size() + 1 == all.processes.size();
+  };
+  REQUIRE(eventually([&] { return are_watched(traces(up)); }));  // each has its name by then
   const traces left(up);
-  CHECK(left.dumpers.size() + 1 == left.processes.size());  // the launcher has none
   const pid_t victim = node_named(up.port(), "node1");
   REQUIRE(victim > 0);
   REQUIRE(kill(victim, SIGABRT) == 0);  // sanitizers take SIGSEGV for a finding of theirs

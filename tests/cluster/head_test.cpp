@@ -12,9 +12,10 @@ using namespace troupe::cluster_test;
 
 namespace {
 
-/// Steps enough for whoever kills to come in time.
+/// Steps enough, and long ones, for whoever kills to come in time, on a busy machine, too.
 const std::vector<std::string> quick{"checkpoint.every=3",
                                      "train.steps=100",
+                                     "train.batch=16",
                                      "cluster.heartbeat_interval_ms=100",
                                      "cluster.suspect_after_ms=1000",
                                      "cluster.dead_after_ms=10000"};

@@ -142,7 +142,7 @@ TEST_CASE("incidents: the wait graph that named a stopped process is kept with i
 TEST_CASE("incidents: one that ends the job is kept with its evidence") {
   job_files job;
   const auto rule = R"(recovery.rule=[{finding="dead_process", do="end"}])";
-  program up(job.up(with(with(quick_to_heal, layout(2, 1)), {rule})));
+  program up(job.up(with(with(with(quick_to_heal, layout(2, 1)), endless), {rule})));
   REQUIRE(up.until_step(4));
   strike(up, "node1", SIGKILL);
   CHECK(up.wait() == 69);

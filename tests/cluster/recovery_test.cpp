@@ -107,7 +107,7 @@ TEST_CASE("recovery: a node of a pipeline that is killed costs no bit of a loss"
 TEST_CASE("recovery: a rule ends a job that would go on by default") {
   job_files job;
   const auto rule = R"(recovery.rule=[{finding="dead_process", do="end"}])";
-  program up(job.up(with(with(recovers, layout(2, 1)), {rule})));
+  program up(job.up(with(with(recovers, layout(2, 1)), {rule, "train.steps=100000"})));
   REQUIRE(up.until_step(4));
   signal_node(up, "node1", SIGKILL);
   CHECK(up.wait() == 69);

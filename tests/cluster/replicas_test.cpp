@@ -63,7 +63,10 @@ int incidents_with(const job_files& job, const std::string& done) {
 
 TEST_CASE("CRD-17: replicas: a node that is killed and stays away leaves all steps to the other") {
   job_files job;
-  program up(job.up(with(shrinks, {"cluster.launch=external", free_port()})));
+  // So many that who is told of the seventh comes in time, on a busy machine, before the last.
+  constexpr int steps = 200;
+  program up(job.up(with(
+      shrinks, {"cluster.launch=external", free_port(), fmt::format("train.steps={}", steps)})));
   REQUIRE(up.until([&] { return up.port() != 0; }));
   auto first = node_process(up.port(), "node0"), second = node_process(up.port(), "node1");
   REQUIRE(up.until_step(7));
@@ -77,7 +80,7 @@ TEST_CASE("CRD-17: replicas: a node that is killed and stays away leaves all ste
   have_replicas(up, 2, 1);
   const auto alone = losses_in(up, 2);
   REQUIRE_FALSE(alone.empty());
-  CHECK(alone.rbegin()->first == 20);
+  CHECK(alone.rbegin()->first == steps);
   are_as_resumed(job, alone, 1);
   CHECK(only_object_in(job / "run/incidents.jsonl")["finding"] == "lost_host");
   CHECK(incidents_with(job, "going on with 1 of 2 replicas, from step-") == 1);

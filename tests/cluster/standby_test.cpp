@@ -11,7 +11,8 @@ using namespace troupe::cluster_test;
 
 namespace {
 
-/// A job of two nodes that a test starts, and three heads; each head has its own port.
+/// A job of two nodes that a test starts, and three heads; each head has its own port. A process
+/// that gets no processor for less than ten seconds is not taken for dead, nor is its place taken.
 struct several_heads {
   job_files job;
   std::vector<std::string> ports;
@@ -20,12 +21,12 @@ struct several_heads {
   explicit several_heads(const std::vector<std::string>& more = {}) {
     for (int i = 0; i < 3; ++i)
       ports.push_back(fmt::format("127.0.0.1:{}", troupe::reserved_port()));
-    sets = with({"cluster.launch=external", "parallel.data=2", "cluster.nodes=2",
-                 "train.steps=300", "checkpoint.every=5", "cluster.heartbeat_interval_ms=100",
-                 "cluster.suspect_after_ms=500", "cluster.dead_after_ms=2000",
-                 "recovery.head_takeover_s=2",
-                 fmt::format(R"(cluster.heads=["{}","{}","{}"])", ports[0], ports[1], ports[2])},
-                more);
+    sets = with(
+        {"cluster.launch=external", "parallel.data=2", "cluster.nodes=2", "train.steps=300",
+         "checkpoint.every=5", "cluster.heartbeat_interval_ms=100", "cluster.suspect_after_ms=2500",
+         "cluster.dead_after_ms=10000", "recovery.head_takeover_s=10",
+         fmt::format(R"(cluster.heads=["{}","{}","{}"])", ports[0], ports[1], ports[2])},
+        more);
   }
   std::vector<std::string> standby(size_t i) const {
     auto out = job.up(sets);
@@ -34,8 +35,15 @@ struct several_heads {
     return out;
   }
   std::vector<std::string> node(const char* name) const {
-    return {"node", "--join", fmt::format("{}", fmt::join(ports, ",")), "--name", name,
-            "--heartbeat-ms", "100", "--dead-after-ms", "2000"};
+    return {"node",
+            "--join",
+            fmt::format("{}", fmt::join(ports, ",")),
+            "--name",
+            name,
+            "--heartbeat-ms",
+            "100",
+            "--dead-after-ms",
+            "10000"};
   }
   /// By one head, which nobody disturbs.
   std::vector<double> truth() const {
