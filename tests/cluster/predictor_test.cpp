@@ -227,7 +227,7 @@ TEST_CASE("predictor: of a process that gets slow the part is named, and no repl
                                   "recovery.stuck_after_s=0"})));
   REQUIRE(up.until_step(4));
   REQUIRE(eventually([&] { return slower_by(expected_of_run(up), "node1") > 0; }));
-  // It gets a thirtieth of its time: a third of what that costs is far from what noise does, on a
+  // It gets a thirtieth of its time: a fifth of what that costs is far from what noise does, on a
   // machine with other work, too.
   const slowed_process victim(node_named(up.port(), "node1"), std::chrono::milliseconds(60));
   REQUIRE(up.until_error_has("slow_part rank 1 (node1): slow: "));
@@ -239,7 +239,9 @@ TEST_CASE("predictor: of a process that gets slow the part is named, and no repl
     seen = expected_of_run(up);
     const auto& parts = seen["parts"];
     const double of_replica = slower_by(seen, "node0");
-    return of_replica > 0 && of_replica < 1.25 && slower_by(seen, "node1") > 3 * of_replica &&
+    // Waits that counted as work would make the replica as slow; a machine with other work makes
+    // both slower, alike.
+    return of_replica > 0 && slower_by(seen, "node1") > 6 * of_replica &&
            std::any_of(parts.begin(), parts.end(), is_named);
   });
   CHECK_MESSAGE(is_apart, seen.dump());
