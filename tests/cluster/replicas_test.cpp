@@ -70,6 +70,7 @@ TEST_CASE("CRD-17: replicas: a node that is killed and stays away leaves all ste
   REQUIRE(up.until([&] { return up.port() != 0; }));
   auto first = node_process(up.port(), "node0"), second = node_process(up.port(), "node1");
   REQUIRE(up.until_step(7));
+  REQUIRE(until_saved(up, 3));  // which may take longer than the steps behind it
   second.signal(SIGKILL);
   CHECK(up.wait() == 0);
   INFO(up.err());
@@ -92,6 +93,7 @@ TEST_CASE("CRD-17: replicas: who comes back has its replica again, and no step i
   REQUIRE(up.until([&] { return up.port() != 0; }));
   auto first = node_process(up.port(), "node0"), second = node_process(up.port(), "node1");
   REQUIRE(up.until_step(7));
+  REQUIRE(until_saved(up, 3));
   first.signal(SIGKILL);  // the other one has its ranks from then on
   REQUIRE(up.until([&] { return losses_in(up, 2).size() > 5; }));
   auto again = node_process(up.port(), "node0");
