@@ -8,6 +8,7 @@
 #include <csignal>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -227,10 +228,21 @@ TEST_CASE("predictor: of a process that gets slow the part is named, and no repl
                                   "recovery.stuck_after_s=0"})));
   REQUIRE(up.until_step(4));
   REQUIRE(eventually([&] { return slower_by(expected_of_run(up), "node1") > 0; }));
-  // It gets a fiftieth of its time: what that costs is far beyond the noise of eight steps that a
-  // machine with other work made, which may be most of a step.
-  const slowed_process victim(node_named(up.port(), "node1"), std::chrono::milliseconds(100));
-  REQUIRE(up.until_error_has("slow_part rank 1 (node1): slow: "));
+  // It gets a fiftieth of its time, and less where that is not beyond the noise of its first steps:
+  // a machine that was busy while these were made has later ones that take a tenth of them.
+  const auto node1 = node_named(up.port(), "node1");
+  std::optional<slowed_process> victim;
+  bool is_said = false;
+  for (const int stopped_ms : {100, 400, 1600}) {
+    if (is_said) break;
+    victim.emplace(node1, std::chrono::milliseconds(stopped_ms));
+    const auto begun = last_step_told(up);
+    REQUIRE(up.until([&] {
+      is_said = up.err().find("slow_part rank 1 (node1): slow: ") != std::string::npos;
+      return is_said || last_step_told(up) >= begun + 24;  // three times what is looked at
+    }));
+  }
+  REQUIRE(is_said);
   json seen;
   const auto is_named = [](const json& p) {
     return p["node"] == "node1" && p["part"] == "backward" && p["suspected"] == "slow";
