@@ -1,6 +1,9 @@
 // Checkpoints that cannot be written where they belong: training goes on, the first is warned of by
 // its step, those that fail alike are counted, what was saved before stays, and the next run goes
 // on from the newest whole one.
+#include <fcntl.h>
+
+#include <cstdio>
 #include <regex>
 #include <string>
 
@@ -44,52 +47,67 @@ int times_said(const program& p, std::string_view text) {
   return n;
 }
 
-/// A run whose steps take long enough that the test can do something between two, and on a busy
-/// machine before the last one.
+/// Puts a file in the place of a folder, at once: what is gone for a moment is made again.
+void put_file_in_place_of(const fs::path& folder, const fs::path& aside) {
+  std::ofstream(aside) << "not a folder";
+  REQUIRE(::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, aside.c_str(), RENAME_EXCHANGE) == 0);
+}
+
+/// A run whose steps take long enough that the test can do something between two.
 const std::vector<std::string> slow_steps =
-    with(layout(2, 1), {"checkpoint.every=1", "train.batch=128"});
+    with(layout(2, 1), {"checkpoint.every=1", "train.batch=128", "train.schedule=constant"});
+
+std::string of_steps(int steps) {
+  return fmt::format("train.steps={}", steps);
+}
+
+/// Its settings without an end: it is given one once the test has done what it is to do.
+std::vector<std::string> slow_without_end(const std::vector<std::string>& more = {}) {
+  return with(with(slow_steps, endless), more);
+}
 
 }  // namespace
 
 TEST_CASE("faults: a file where the checkpoints were: training goes on, and the next run resumes") {
   job_files job;
-  const auto truth = train_undisturbed(job, slow_steps);
   const auto folder = job / "run/checkpoints", aside = job / "aside";
-  program up(job.up(with(slow_steps, {"checkpoint.room_wait_s=0"})));
-  REQUIRE(up.until_step(4));
-  fs::rename(folder, aside);
-  std::ofstream(folder) << "not a folder";
+  program up(job.up(slow_without_end({"checkpoint.room_wait_s=0"})));
+  REQUIRE(until_saved(up, 1));
+  put_file_in_place_of(folder, aside);
+  const int last = end_soon(up, job / "run/log.jsonl");
   CHECK(up.wait() == 74);
   INFO(up.err());
-  CHECK(up.objects("step").size() == 20);
+  CHECK(up.objects("step").size() == static_cast<size_t>(last));
   fs::remove(folder);
   fs::rename(aside, folder);
+  const auto truth = train_undisturbed(job, with(slow_steps, {of_steps(last)}));
   judge j(truth);
   const int newest = j.look(folder, acknowledged_in(up.out()));
   CHECK(newest >= 1);
-  CHECK(newest < 20);
-  CHECK(warns_of(up, 20));
-  CHECK(failed_saves(up, 20) >= 20 - newest);
-  program again(job.up(slow_steps));
+  CHECK(newest < last);
+  CHECK(warns_of(up, last));
+  CHECK(failed_saves(up, last) >= last - newest);
+  program again(job.up(with(slow_steps, {of_steps(last)})));
   CHECK(again.wait() == 0);
-  CHECK(again.objects("step").size() == static_cast<size_t>(20 - newest));
+  CHECK(again.objects("step").size() == static_cast<size_t>(last - newest));
   j.follow(again.objects("step"), newest);
-  CHECK(j.look(folder, 20) == 20);
+  CHECK(j.look(folder, last) == last);
   CHECK(leftovers_in(folder).empty());
 }
 
 TEST_CASE("faults: a folder that was taken away is made again, and the run ends well") {
   job_files job;
-  const auto truth = train_undisturbed(job, slow_steps);
   const auto folder = job / "run/checkpoints", away = job / "away";
-  program up(job.up(slow_steps));
-  REQUIRE(up.until_step(3));
+  program up(job.up(slow_without_end()));
+  REQUIRE(until_saved(up, 1));
   fs::rename(folder, away);
+  const int last = end_soon(up, job / "run/log.jsonl");
   CHECK(up.wait() == 0);
   INFO(up.err());
-  CHECK(up.objects("step").size() == 20);
+  CHECK(up.objects("step").size() == static_cast<size_t>(last));
+  const auto truth = train_undisturbed(job, with(slow_steps, {of_steps(last)}));
   judge j(truth);
-  CHECK(j.look(folder, acknowledged_in(up.out())) == 20);
+  CHECK(j.look(folder, acknowledged_in(up.out())) == last);
 }
 
 TEST_CASE("faults: a commit that fails leaves nothing of its checkpoint, and costs no other one") {
@@ -161,11 +179,11 @@ TEST_CASE("faults: what the last save waits for is said once, however often it i
 TEST_CASE("faults: where the first tier has no room, the last save goes into the second") {
   job_files job;
   const auto folder = job / "run/checkpoints", second = job / "shared";
-  program up(job.up(with(slow_steps, {"checkpoint.second.dir=" + second.string()})));
-  REQUIRE(up.until_step(3));
-  fs::rename(folder, job / "away");
-  std::ofstream(folder) << "not a folder";
+  program up(job.up(slow_without_end({"checkpoint.second.dir=" + second.string()})));
+  REQUIRE(until_saved(up, 1));
+  put_file_in_place_of(folder, job / "away");
+  const int last = end_soon(up, job / "run/log.jsonl");
   CHECK(up.wait() == 0);
   INFO(up.err());
-  CHECK(run({"ckpt", "verify", (second / "step-00000020").string()}).code == 0);
+  CHECK(run({"ckpt", "verify", (second / fmt::format("step-{:08}", last)).string()}).code == 0);
 }

@@ -144,26 +144,28 @@ inline std::vector<std::string> names_with(const fs::path& folder, std::string_v
   return out;
 }
 
-/// Settings of a text that takes a while to tokenise, into {job}/cache.
+/// Settings of a text that takes some seconds to tokenise, so that whoever interrupts that comes in
+/// time on a busy machine, into {job}/cache.
 inline std::vector<std::string> much_text(const job_files& job) {
-  std::ofstream big(job / "big.txt");
+  std::string text(60'000'000, ' ');
   uint32_t x = 1;
-  for (int i = 0; i < 12'000'000; ++i) {
+  for (size_t i = 0; i < text.size(); i += 2) {
     x = x * 1664525u + 1013904223u;
-    big << static_cast<char>('a' + (x >> 24) % 26)
-        << (i % 64 == 63 ? '\n' : (x >> 20) % 5 == 0 ? ' ' : 'q');  // pieces end with lines
+    text[i] = static_cast<char>('a' + (x >> 24) % 26);
+    text[i + 1] = i % 128 == 126 ? '\n' : (x >> 20) % 5 == 0 ? ' ' : 'q';  // pieces end with lines
   }
+  std::ofstream(job / "big.txt") << text;
   return {fmt::format("data.path={}", (job / "big.txt").string()),
           fmt::format("data.cache={}", (job / "cache").string()),
           fmt::format("data.tokenizer={}/tests/io/fixtures/gpt2.tokenizer.json",
                       TROUPE_SOURCE_DIR)};
 }
 
-/// Settings of token files that a start takes a while to read.
+/// Settings of token files that a start takes some seconds to read, for the same reason.
 inline std::vector<std::string> many_tokens(const job_files& job) {
   const auto zeros = job / "zeros.bin";
   std::ofstream(zeros).put(0);
-  fs::resize_file(zeros, 512 << 20);  // a hole: it takes no room on the disk
+  fs::resize_file(zeros, uintmax_t{4} << 30);  // a hole: it takes no room on the disk
   return {fmt::format("data.path={}", zeros.string()), "model.vocab=256"};
 }
 
@@ -193,6 +195,26 @@ inline bool until_saved(program& up, int step) {
     return std::any_of(steps.begin(), steps.end(),
                        [&](const auto& s) { return s.value("saved_step", 0) >= step; });
   });
+}
+
+/// A line at the console of a running job, which may take as long to answer as a busy machine does.
+inline finished ordered(program& up, const std::string& line) {
+  REQUIRE(up.until([&] { return up.port() != 0; }));
+  return run({"console", "--connect", fmt::format("127.0.0.1:{}", up.port()), "--timeout-ms",
+              "60000", "-c", line});
+}
+
+/// Gives a job that does not end by itself (`endless`) its last step, some behind those that it has
+/// made by then, however late on a busy machine that is; the number of that step.
+inline int end_soon(program& up, const fs::path& log, int more = 12) {
+  int last = 0;
+  REQUIRE(eventually([&] {
+    for (const auto& step : logged_steps(log)) last = std::max(last, step["step"].get<int>());
+    last += more;
+    up.listen();
+    return ordered(up, fmt::format("set train.steps {}", last)).code == 0;
+  }));
+  return last;
 }
 
 }  // namespace troupe::cluster_test

@@ -233,9 +233,10 @@ TEST_CASE("placements: the weights that a job starts from are not where its mode
 
 TEST_CASE("placements: a model that finds its place taken at the end is written beside it") {
   job_files job;
-  program up(job.up({"train.steps=400"}));
+  program up(job.up(endless));
   REQUIRE(up.until_step(1));
   put_file(job / "run/model/mine.txt", "mine");
+  end_soon(up, job / "run/log.jsonl");
   CHECK(up.wait() == 0);
   CHECK(tree_of(job / "run/model") ==
         std::map<std::string, std::string>{{"mine.txt", "file mine"}});
