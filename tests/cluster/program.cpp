@@ -135,6 +135,10 @@ program::program(const std::vector<std::string>& arguments, size_t file_limit, c
   err_pipe_ = io::unique_fd(err[0]);
   io::unique_fd out_end(out[1]), err_end(err[1]);
   for (int fd : {out[0], err[0]}) REQUIRE(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+  // Room for what a test that gets no processor for some seconds has not read: what a program does
+  // not get rid of within a second of its end it leaves out. As far as this user may have it.
+  constexpr int pipe_bytes = 1 << 20;
+  for (int fd : {out[0], err[0]}) static_cast<void>(fcntl(fd, F_SETPIPE_SZ, pipe_bytes));
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   const bool own_terminal = !to.terminal.empty();
