@@ -20,6 +20,10 @@ inline const std::vector<std::string> deep{"cluster.nodes=1",
                                            "train.micro_batch=4",
                                            "checkpoint.ring_bytes=16777216"};
 
+/// The same without an end, for which a drive has room whenever it comes.
+inline const std::vector<std::string> deep_endless =
+    with(deep, with(endless, {"checkpoint.keep=3"}));
+
 /// Settings of its state on a drive, in {job}/swap.
 inline std::vector<std::string> swapped(const job_files& job, int64_t host_bytes) {
   return {"swap.dir=" + (job / "swap").string(), "swap.host_bytes=" + std::to_string(host_bytes)};
