@@ -35,7 +35,10 @@ struct running {
     return run(arguments);
   }
 
-  finished say(const std::string& line) const { return tool({"console", "-c", line}); }
+  /// Which may take as long to answer as a busy machine does.
+  finished say(const std::string& line) const {
+    return tool({"console", "--timeout-ms", "60000", "-c", line});
+  }
 
   json status() const {
     const auto s = tool({"status", "--json"});

@@ -47,10 +47,11 @@ crowd_view look_at(program& up) {
   return out;
 }
 
-/// The median of the steps behind `from` up to `to`.
-double median_step_ms(const program& up, size_t from, size_t to) {
+/// The median of the steps behind `from` up to `to`: of the log, for on stdout lines are left out
+/// that are not read for long.
+double median_step_ms(const program& up, const job_files& job, size_t from, size_t to) {
   std::vector<double> ms;
-  for (const auto& step : up.objects("step"))
+  for (const auto& step : logged_steps(job / "run/log.jsonl"))
     if (const auto n = step["step"].get<size_t>(); n > from && n <= to)
       ms.push_back(step["step_ms"]);
   CAPTURE(from);
@@ -170,11 +171,11 @@ TEST_CASE("crowd: idle, half-open and garbage connections cost no checkpoint and
   REQUIRE(up.until_step(static_cast<int64_t>(quiet) + quiet_steps));
   const auto after = look_at(up);
   MESSAGE(size << " connections in " << crowd.took_ms / 1000 << " s, " << descriptors
-               << " descriptors: a step " << median_step_ms(up, 10, before) << " ms before, "
-               << median_step_ms(up, before, went_by) << " ms (" << went_by - before
+               << " descriptors: a step " << median_step_ms(up, job, 10, before) << " ms before, "
+               << median_step_ms(up, job, before, went_by) << " ms (" << went_by - before
                << " steps) while they go to a bare listener beside it, "
-               << median_step_ms(up, came, crowded) << " ms (" << crowded - came
-               << " steps) while they come, " << median_step_ms(up, quiet, SIZE_MAX)
+               << median_step_ms(up, job, came, crowded) << " ms (" << crowded - came
+               << " steps) while they come, " << median_step_ms(up, job, quiet, SIZE_MAX)
                << " ms after; the network's thread took " << costs_ms
                << " ms of a processor meanwhile; the slowest answer " << crowd.slowest_ms << " ms; "
                << after.turned_away.dump());
