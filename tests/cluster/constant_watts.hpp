@@ -48,7 +48,7 @@ inline std::string job_address(program& up) {
 
 /// A line at the console of a job.
 inline finished told_at_console(program& up, const std::string& line) {
-  return run({"console", "-c", line, "--connect", job_address(up)});
+  return ordered(up, line);
 }
 
 }  // namespace troupe::cluster_test

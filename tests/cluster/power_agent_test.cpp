@@ -82,9 +82,9 @@ TEST_CASE("power agent: a machine's clock follows its budget, the loss of that, 
   program agent(agent_words(signs.folder, {"--control", "cpufreq"}));
   REQUIRE(until_child("rack7", is_leased_rack));
   CHECK(machine.until_clock(found_khz));
-  CHECK(run({"power", "budget", "30"}).code == 0);
+  CHECK(told_power({"budget", "30"}).code == 0);
   CHECK(machine.until_clock(least_khz));
-  CHECK(run({"power", "budget", "60"}).code == 0);
+  CHECK(told_power({"budget", "60"}).code == 0);
   CHECK(machine.until_clock(found_khz));
   row.up.signal(SIGKILL);
   CHECK(row.up.wait() == 128 + SIGKILL);
@@ -112,7 +112,7 @@ TEST_CASE("PWR-5: power agent: what a killed agent has set stays, and the next o
   {
     program agent(agent_words(signs.folder, {"--control", "cpufreq"}));
     REQUIRE(until_child("rack7", is_leased_rack));
-    CHECK(run({"power", "budget", "30"}).code == 0);
+    CHECK(told_power({"budget", "30"}).code == 0);
     REQUIRE(machine.until_clock(least_khz));
     agent.signal(SIGKILL);
     CHECK(agent.wait() == 128 + SIGKILL);
@@ -134,9 +134,9 @@ TEST_CASE("PWR-5: power agent: what a killed agent has set stays, and the next o
     CHECK(machine.clock() == least_khz);
     REQUIRE(until_child("rack7", [](const auto& rack) { return rack["granted_w"] == 30; }));
     CHECK(machine.clock() == least_khz);
-    CHECK(run({"power", "budget", "60"}).code == 0);
+    CHECK(told_power({"budget", "60"}).code == 0);
     CHECK(machine.until_clock(found_khz));  // as the first one found it
-    CHECK(run({"power", "budget", "30"}).code == 0);
+    CHECK(told_power({"budget", "30"}).code == 0);
     REQUIRE(machine.until_clock(least_khz));
     next.signal(SIGKILL);
     CHECK(next.wait() == 128 + SIGKILL);
@@ -176,12 +176,12 @@ TEST_CASE("PGA-4: power agent: at its socket a job has its pace set, and no fast
   const int of_job = machine.clock();
   CHECK(of_job < found_khz);
   CHECK(of_job > least_khz);
-  CHECK(run({"power", "budget", "30"}).code == 0);
+  CHECK(told_power({"budget", "30"}).code == 0);
   CHECK(machine.until_clock(least_khz));
   REQUIRE((*job)->set(controls::whole_pace));
   CHECK(machine.clock() == least_khz);
   REQUIRE((*job)->set(512));
-  CHECK(run({"power", "budget", "60"}).code == 0);
+  CHECK(told_power({"budget", "60"}).code == 0);
   CHECK(machine.until_clock(of_job));
   REQUIRE((*job)->set_clock(1200));  // and goes with the socket
   CHECK(machine.clock() == 1'200'000);
@@ -212,7 +212,7 @@ TEST_CASE("PGA-2: power agent: the budget counts no less than what an agent's en
   {
     program agent(agent_words(signs.folder, {"--control", "cpufreq"}));
     REQUIRE(until_child("rack7", is_heard));
-    CHECK(run({"power", "budget", "30"}).code == 0);
+    CHECK(told_power({"budget", "30"}).code == 0);
     REQUIRE(machine.until_clock(least_khz));
     agent.signal(SIGTERM);  // as of a restart: the next one is about to come
     CHECK(agent.wait() == 0);
@@ -220,16 +220,16 @@ TEST_CASE("PGA-2: power agent: the budget counts no less than what an agent's en
   }
   CHECK(machine.clock() == least_khz);
   REQUIRE(until_child("rack7", [](const auto& rack) { return rack["silent"] == true; }));
-  CHECK(child_in(row_tree(), "rack7")["counted_w"] < 90);
+  CHECK(child_in(said_tree(), "rack7")["counted_w"] < 90);
   program next(agent_words(signs.folder, {"--control", "cpufreq"}));
   REQUIRE(until_child("rack7", is_heard));
   CHECK(machine.clock() == least_khz);
   next.signal(SIGINT);  // for good
   CHECK(next.wait() == 0);
   CHECK(machine.clock() == found_khz);
-  CHECK(child_in(row_tree(), "rack7")["counted_w"] == 90);
+  CHECK(child_in(said_tree(), "rack7")["counted_w"] == 90);
   REQUIRE(until_child("rack7", [](const auto& rack) { return rack["silent"] == true; }));
-  CHECK(child_in(row_tree(), "rack7")["counted_w"] == 90);
+  CHECK(child_in(said_tree(), "rack7")["counted_w"] == 90);
   row.end();
 }
 
@@ -296,7 +296,7 @@ TEST_CASE("PGA-2: power agent: one whose device does not answer any more ends al
   const auto hung = signs.folder / "hung";
   REQUIRE(::mkfifo(hung.c_str(), 0600) == 0);  // whoever opens it to write waits for a reader
   fs::rename(hung, machine.policy / "scaling_max_freq");
-  CHECK(run({"power", "budget", "30"}).code == 0);
+  CHECK(told_power({"budget", "30"}).code == 0);
   REQUIRE(until_child("rack7", [](const auto& rack) { return rack["silent"] == true; }));
   agent.signal(SIGTERM);
   CHECK(agent.wait() == 74);
@@ -315,7 +315,7 @@ TEST_CASE("PWR-5: power agent: what a killed one has left a person takes back, o
     {
       program agent(agent_words(signs.folder, {"--control", "cpufreq"}));
       REQUIRE(until_child("rack7", is_leased_rack));
-      CHECK(run({"power", "budget", "30"}).code == 0);
+      CHECK(told_power({"budget", "30"}).code == 0);
       REQUIRE(machine.until_clock(least_khz));
       agent.signal(SIGKILL);
       CHECK(agent.wait() == 128 + SIGKILL);

@@ -47,6 +47,10 @@ json power_of_job(program& up) {
   return object_of({"power", "status", "--json", "--connect", job_address(up)});
 }
 
+json said_power_of_job(program& up) {
+  return said_object_of({"power", "status", "--json", "--connect", job_address(up)});
+}
+
 /// An actor of a job as its status shows it.
 json actor_of_job(program& up, const std::string& path) {
   const auto view = object_of({"ps", "--json", "--connect", job_address(up)});
@@ -59,6 +63,20 @@ json actor_of_job(program& up, const std::string& path) {
 
 json run_of_job(program& up) {
   return actor_of_job(up, "run");
+}
+
+/// The same, once it is said, of an actor that has details.
+json said_detail(program& up, const std::string& path, const std::string& key) {
+  json out;
+  REQUIRE(eventually([&] {
+    const auto actor = actor_of_job(up, path);
+    out = actor.is_object() ? actor["detail"].value(key, json()) : json();
+    return !out.is_null();
+  }));
+  return out;
+}
+int step_of_job(program& up) {
+  return said_detail(up, "run", "step");
 }
 
 /// The last step that is done, once the run waits for power and makes none.
@@ -137,13 +155,10 @@ struct certified_row {
   }
   /// The tree, by a reader's certificate.
   json tree(const std::string& address) const {
-    return object_of(with({"power", "tree", "--json", "--connect", address}, shown("bob")));
+    return said_object_of(with({"power", "tree", "--json", "--connect", address}, shown("bob")));
   }
   bool until_known(const std::string& address) const {
-    return eventually([&] {
-      const auto seen = tree(address);
-      return seen.is_object() && seen["knows"] == true;
-    });
+    return eventually([&] { return tree(address)["knows"] == true; });
   }
 };
 
@@ -246,7 +261,7 @@ TEST_CASE("PWR-3: where a budget has room for one job the other waits, also once
   CHECK(first.wait() == 128 + SIGKILL);
   // Nobody knows what is left of it: it has its watts.
   REQUIRE(until_child("gpt-a", [](const json& c) { return c["silent"] == true; }));
-  const auto tree = row_tree();
+  const auto tree = said_tree();
   CHECK(child_in(tree, "gpt-a")["counted_w"] == 55);
   CHECK(child_in(tree, "gpt-b")["granted_w"] == 0);
   CHECK(tree["counted_w"] == 55);
@@ -254,7 +269,7 @@ TEST_CASE("PWR-3: where a budget has room for one job the other waits, also once
   CHECK(second.objects("step").empty());
   CHECK(second.err().find(goes_on_text) == std::string::npos);
 
-  const auto set = run({"power", "budget", "130"});
+  const auto set = told_power({"budget", "130"});
   INFO(set.err);
   CHECK(set.code == 0);
   CHECK(second.wait() == 0);
@@ -287,22 +302,20 @@ TEST_CASE("PWR-2: the lease of a budget that is killed lapses, its job waits for
            holds_by_text(up.err(), "waits for power", goes_on_text);
   }));
   const int step = step_that_waits(up);
-  const auto status = power_of_job(up);
-  REQUIRE(status.is_object());
+  const auto status = said_power_of_job(up);
   CHECK(status["cap_w"] == 20);
   CHECK(status["lease_left_ms"] == 0);
   CHECK(status["parent_problem"].is_string());
   // All that it is yet to make: it is asked while no step is under way.
   CHECK(told_at_console(up, fmt::format("set train.steps {}", step + 20)).code == 0);
-  CHECK(run_of_job(up)["detail"]["step"] == step);
+  CHECK(step_of_job(up) == step);
 
   row.emplace(file);
   CHECK(lives() == 2);
   CHECK(up.wait() == 0);
   INFO(up.err());
   CHECK(up.err().find("the power budget row0 grants again") != std::string::npos);
-  const auto tree = row_tree();
-  REQUIRE(tree.is_object());
+  const auto tree = said_tree();
   CHECK(tree["epoch"] == 2);
   CHECK(child_in(tree, "gpt-a")["heard"] == true);
   row->end();
@@ -342,9 +355,9 @@ TEST_CASE(
   CHECK(rack.up.until_error_has("row0: lease lapsed 20 W"));
   REQUIRE(up.until([&] { return holds_by_text(up.err(), "waits for power", goes_on_text); }));
   const int step = step_that_waits(up);
-  CHECK(power_of_job(up)["parent"] == "rack0");
+  CHECK(said_power_of_job(up)["parent"] == "rack0");
   CHECK(told_at_console(up, fmt::format("set train.steps {}", step + 20)).code == 0);
-  CHECK(run_of_job(up)["detail"]["step"] == step);
+  CHECK(step_of_job(up) == step);
 
   row.emplace(row_file);
   CHECK(up.wait() == 0);
@@ -365,8 +378,13 @@ TEST_CASE(
   program up(job.up(with(named("gpt-a", by_sign), endless)));
   REQUIRE(up.until_step(3));
   REQUIRE(until_child("gpt-a", [](const json& c) { return c["brake_armed"] == true; }));
-  const auto on = run({"power", "brake", "row0", "on"});
-  INFO(on.err);
+  finished on;
+  const bool is_on = eventually([&] {  // a child that the machine keeps waiting is not heard
+    on = told_power({"brake", "row0", "on"});
+    return on.code != 0 || on.out.find(": 1 of 1 children") != std::string::npos;
+  });
+  INFO(on.err, on.out);
+  REQUIRE(is_on);
   CHECK(on.code == 0);
   CHECK(on.out == "row0 holds all work within its step from now on: 1 of 1 children were heard\n");
   REQUIRE(eventually([&] {
@@ -377,21 +395,21 @@ TEST_CASE(
     return c["brake"] == true && c["pace_percent"] == 0 && c["lease_left_ms"] > 0;
   }));
   // What had begun has ended, once two looks see the same; from then on nothing does.
-  const auto done = [&] {
-    const auto worker = actor_of_job(up, "worker/0");
-    return worker.is_object() ? worker["detail"]["operations"] : json();
-  };
+  const auto done = [&] { return said_detail(up, "worker/0", "operations"); };
   json before;
-  REQUIRE(eventually([&] { return std::exchange(before, done()) == done() && !before.is_null(); }));
-  const auto step = run_of_job(up)["detail"]["step"];
+  REQUIRE(eventually([&] {
+    const auto now = done();
+    return std::exchange(before, now) == now;
+  }));
+  const int step = step_of_job(up);
   for (int look = 0; look < 10; ++look) CHECK(done() == before);
-  CHECK(run_of_job(up)["detail"]["step"] == step);
-  CHECK(row_tree()["brake"] == true);
+  CHECK(step_of_job(up) == step);
+  CHECK(said_tree()["brake"] == true);
   CHECK(up.until_error_has("waits for power: the power budget row0 holds all work"));
 
-  CHECK(run({"power", "brake", "off"}).code == 0);
-  REQUIRE(up.until_step(step.get<int>() + 20));
-  CHECK(row_tree()["brake"] == false);
+  CHECK(told_power({"brake", "off"}).code == 0);
+  REQUIRE(up.until_step(step + 20));
+  CHECK(said_tree()["brake"] == false);
   end_with_bits_of_alone(up, job, row);
 }
 
@@ -404,17 +422,17 @@ TEST_CASE("BGT-10: power serve: it pulls the brake by itself, and lets go once t
   REQUIRE(until_row_knows());
   program up(job.up(with(named("gpt-a", by_sign), endless)));
   REQUIRE(up.until_step(3));
-  CHECK(row_tree()["brake_pulled"] == false);
+  CHECK(said_tree()["brake_pulled"] == false);
   // No cap makes the machine draw less than its 50 W.
-  REQUIRE(run({"power", "budget", "30"}).code == 0);
+  REQUIRE(told_power({"budget", "30"}).code == 0);
   REQUIRE(until_child("gpt-a", [](const json& c) { return c["brake"] == true; }));
-  const auto tree = row_tree();
+  const auto tree = said_tree();
   CHECK(tree["brake_pulled"] == true);  // for as long as there is no room
   CHECK(tree["brake"] == false);        // that is a person's
-  const int step = run_of_job(up)["detail"]["step"];
-  REQUIRE(run({"power", "budget", "70"}).code == 0);
+  const int step = step_of_job(up);
+  REQUIRE(told_power({"budget", "70"}).code == 0);
   REQUIRE(up.until_step(step + 20));
-  CHECK(row_tree()["brake_pulled"] == false);
+  CHECK(said_tree()["brake_pulled"] == false);
   end_with_bits_of_alone(up, job, row);
 }
 
@@ -427,7 +445,7 @@ TEST_CASE("power serve: a job that is no child of the budget is told so, and mak
   REQUIRE(up.until_error_has("waits for power: no lease yet from the power budget row0"));
   REQUIRE(up.until_error_has("row0 has no child"));
   REQUIRE(row.up.until_error_has("refused"));
-  CHECK(child_in(row_tree(), "gpt-a")["heard"] == false);
+  CHECK(child_in(said_tree(), "gpt-a")["heard"] == false);
   interrupt_waiting(up);
   row.end();
 }
@@ -452,8 +470,8 @@ TEST_CASE("power serve: by HOST:PORT a job comes in with the key of that budget 
     REQUIRE(up.until_error_has("waits for power: no lease yet from the power budget at "));
     interrupt_waiting(up);
   }
-  CHECK(child_in(row_tree("row0"), "gpt-a")["heard"] == false);
-  CHECK(child_in(row_tree("row1"), "gpt-a")["heard"] == false);
+  CHECK(child_in(said_tree("row0"), "gpt-a")["heard"] == false);
+  CHECK(child_in(said_tree("row1"), "gpt-a")["heard"] == false);
   {
     const own_signs elsewhere;
     program up(job.up(at_row(right)));
@@ -462,8 +480,8 @@ TEST_CASE("power serve: by HOST:PORT a job comes in with the key of that budget 
     CHECK(up.losses().size() == 20);
     CHECK(up.losses() == job.losses(named("gpt-a", constant_watts)));
   }
-  CHECK(child_in(row_tree("row0"), "gpt-a")["heard"] == true);
-  CHECK(child_in(row_tree("row1"), "gpt-a")["heard"] == false);
+  CHECK(child_in(said_tree("row0"), "gpt-a")["heard"] == true);
+  CHECK(child_in(said_tree("row1"), "gpt-a")["heard"] == false);
   row.end();
   other.end();
 }
@@ -498,10 +516,13 @@ TEST_CASE("power serve: keys of a job open no budget, and keys of a budget open 
     CHECK(tool({"console", "-c", "pause"}, job_address(up), key).code == 69);
   }
   CHECK(tool({"power", "budget", "90"}, row.address, looks).code == 77);
-  CHECK(row_tree()["budget_w"] == 70);
+  CHECK(said_tree()["budget_w"] == 70);
   CHECK(tool({"power", "budget", "90"}, row.address, commands).code == 0);
-  CHECK(row_tree()["budget_w"] == 90);
-  CHECK(run_of_job(up)["state"] == "training");
+  CHECK(said_tree()["budget_w"] == 90);
+  CHECK(eventually([&] {
+    const auto now = run_of_job(up);
+    return now.is_object() && now["state"] == "training";
+  }));
   CHECK(objects_in(job / "run/audit.jsonl").empty());
   up.signal(SIGINT);
   CHECK(up.wait() == 128 + SIGINT);
@@ -557,7 +578,7 @@ TEST_CASE("BGA-2: power serve: with certificates a job is the child that its own
   }));
 
   const auto set = [&](const std::string& whose) {
-    return run(with({"power", "budget", "120", "--connect", row.address}, known.shown(whose))).code;
+    return told_power(with({"budget", "120", "--connect", row.address}, known.shown(whose))).code;
   };
   CHECK(run({"power", "tree", "row0"}).code == 77);  // no certificate, and there is no secret
   CHECK(set("gpt-a-coordinator") == 77);             // LNK-6: a job's may report, and no more

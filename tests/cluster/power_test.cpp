@@ -21,7 +21,8 @@ TEST_CASE("PWR-3: a job whose budget has no room waits, says why, and goes on on
                   with(layout(2, 1), {"power.budget_w=40", "power.textfile=" + gauges.string()}))));
   REQUIRE(up.until_error_has("waits for power: the machines draw 50 W without steps"));
   CHECK(up.objects("step").empty());
-  const auto shown = run({"power", "status", "--json", "--connect", job_address(up)});
+  const auto shown =
+      run({"power", "status", "--json", "--timeout-ms", "60000", "--connect", job_address(up)});
   REQUIRE(shown.code == 0);
   const auto j = nlohmann::json::parse(shown.out);
   CHECK(j["budget_w"] == 40);

@@ -70,6 +70,30 @@ inline nlohmann::json row_tree(const std::string& name = "row0") {
   return object_of({"power", "tree", name, "--json"});
 }
 
+/// The same, once it is said: for who asks once and is to have an answer of a process that a busy
+/// machine keeps waiting.
+inline nlohmann::json said_object_of(const std::vector<std::string>& arguments) {
+  nlohmann::json out;
+  REQUIRE(eventually([&] { return (out = object_of(arguments)).is_object(); }));
+  return out;
+}
+inline nlohmann::json said_tree(const std::string& name = "row0") {
+  return said_object_of({"power", "tree", name, "--json"});
+}
+
+/// `troupe power` with these words, again where a budget that the machine keeps waiting has not
+/// answered in time: what it was told it has then, too.
+inline finished told_power(std::vector<std::string> words) {
+  words.insert(words.begin(), "power");
+  constexpr int not_reached = 69, no_answer = 75;
+  finished said;
+  REQUIRE(eventually([&] {
+    said = run(words);
+    return said.code != not_reached && said.code != no_answer;
+  }));
+  return said;
+}
+
 inline nlohmann::json child_in(const nlohmann::json& tree, const std::string& name) {
   if (tree.is_object())
     for (const auto& c : tree["children"])
