@@ -53,6 +53,9 @@ std::vector<std::string> of_name(const std::string& job, const std::string& pare
 const std::vector<std::string> larger{"model.layers=4", "model.hidden=128", "train.seq_len=128",
                                       "train.batch=8", "checkpoint.every=0"};
 
+/// Who is stopped for longer than a node is waited for by itself is no node that is lost.
+const std::vector<std::string> waited_for{"cluster.dead_after_ms=120000"};
+
 /// A machine that draws by its busy processors: a budget is one of these.
 constexpr double core_w = 10;
 const std::vector<std::string> by_processors{"power.model_idle_w=0",
@@ -192,9 +195,9 @@ TEST_CASE("PWR-1: what a stopped launcher and head have is nobody else's, by /pr
   own_row row(
       55, child_of_budget("gpt-a", "high", 55, 55, 55) + child_of_budget("gpt-b", "low", 0, 0, 60));
   const job_files a, b;
-  program first(a.up(with(with(of_name("gpt-a"), next_to_none), endless)));
+  program first(a.up(with(with(of_name("gpt-a"), next_to_none), with(endless, waited_for))));
   REQUIRE(first.until_step(3));
-  program second(b.up(with(with(of_name("gpt-b"), next_to_none), endless)));
+  program second(b.up(with(with(of_name("gpt-b"), next_to_none), with(endless, waited_for))));
   REQUIRE(second.until_error_has("waits for power"));
   busy_watch one({first.pid()}), other({second.pid()});
   if (!works_beyond(first, one, none_works())) {
@@ -221,8 +224,7 @@ TEST_CASE("PWR-2: a node that was stopped works at no older cap once it goes on,
   if (is_metered_here()) return;
   own_row row(60, child_of_budget("gpt-a", "high", 10, 10, 60));
   const job_files job;
-  program up(job.up(
-      with(with(of_name("gpt-a"), layout(2, 1)), with(endless, {"cluster.dead_after_ms=120000"}))));
+  program up(job.up(with(with(of_name("gpt-a"), layout(2, 1)), with(endless, waited_for))));
   busy_watch seen({up.pid()});
   REQUIRE(up.until_step(3));
   if (!works_beyond(up, seen, none_works(2))) return end_job(up);
