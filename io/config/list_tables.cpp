@@ -6,8 +6,6 @@ namespace troupe::config::detail {
 
 namespace {
 
-constexpr double week_s = 7 * 24 * 3600;
-
 constinit const property node_rows[] = {
     row<node_spec, &node_spec::name>("cluster.node.name",
                                      "Name of the node, unique in the cluster"),

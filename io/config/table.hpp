@@ -129,6 +129,9 @@ constexpr bounds below(double min, double max) {
   return {.min = min, .max = max, .below_max = true};
 }
 
+/// Of keys that are times.
+inline constexpr double week_s = 7 * 24 * 3600;
+
 /// Every row of a job, of one [[cluster.node]], of one [[data.source]], of one [[recovery.rule]],
 /// of one [[health.log_rule]], and of one [[inject]] (table.cpp, list_tables.cpp).
 std::span<const property> job_table();

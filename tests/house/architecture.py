@@ -21,6 +21,7 @@ ROOMS = ("apps", "actors", "messages", "gpu", "io")
 TEXT = {".cpp", ".hpp", ".cu", ".cuh", ".fbs", ".py", ".sh", ".txt", ".md"}
 CODE = TEXT - {".md", ".txt"}
 SPAN = re.compile(r"`([^`]+)`")
+KEYS = re.compile(r"io/config/\w*table\.cpp")
 PATH = re.compile(r"(?:apps|actors|messages|gpu|io|tests|configs|docs)/[\w./-]*")
 
 
@@ -102,7 +103,7 @@ def list_faults(code, page):
 
 
 def word_faults(code, page):
-    keys = code.text("io/config/table.cpp") + code.text("io/config/job.hpp")
+    keys = "".join(code.text(n) for n in code.code() if KEYS.fullmatch(n)) + code.text("io/config/job.hpp")
     verbs = "\n".join(code.text(n) for n in code.code() if n.startswith("apps/"))
     for span in dict.fromkeys(SPAN.findall(re.sub(r"^```.*?^```", "", page, flags=re.M | re.S))):
         path, colon, words = span.partition(": ")
