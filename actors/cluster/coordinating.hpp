@@ -1,8 +1,8 @@
 // What the coordinator's files share: members and epochs (coordinator.cpp), places and ranks
 // (coordinator_ranks.cpp), how many replicas there are (coordinator_replicas.cpp), what persons say
 // (coordinator_orders.cpp), what a next head must know (coordinator_memory.cpp), which head acts
-// (coordinator_heads.cpp). For these alone;
-// its invariants stand in coordinator.hpp.
+// (coordinator_heads.cpp), what is shown (coordinator_shown.cpp). For these alone; its invariants
+// stand in coordinator.hpp.
 #pragma once
 
 #include <string>
@@ -25,6 +25,8 @@ void let_observe(coordinator_pointer self, const member& who, std::string ranks)
 void warn_of_shared_name(coordinator_pointer self, const member& who);
 /// What the status says.
 void show(coordinator_pointer self);
+/// CRD-7.
+void watch_ingress(coordinator_pointer self);
 
 /// How a node was lost.
 struct loss {
