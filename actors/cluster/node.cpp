@@ -16,15 +16,12 @@
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/node_answers.hpp"
+#include "actors/cluster/node_companions.hpp"
 #include "actors/cluster/tls_links.hpp"
 #include "actors/heads/voter.hpp"
 #include "actors/health/checkup_policy.hpp"
 #include "actors/health/log_rules_policy.hpp"
 #include "actors/health/medic.hpp"
-#include "actors/health/rank_vitals.hpp"
-#include "actors/health/vitals.hpp"
-#include "actors/power/meter.hpp"
-#include "actors/power/readings.hpp"
 #include "actors/swap/swapper.hpp"
 #include "actors/train/loader.hpp"
 #include "actors/train/received_job.hpp"
@@ -46,71 +43,12 @@ caf::actor connector_of(node_pointer self) {
   return o.connector ? o.connector : connector(self->system());
 }
 
-/// None where no interval is given.
-meter_actor make_meter(node_pointer self, uint32_t epoch) {
-  const auto& o = self->state.options;
-  const auto& p = self->state.job->power;
-  if (p.meter_interval_ms <= 0) return {};
-  const gpu::power_model model{p.model_idle_w, p.model_core_w};
-  return spawn_blocking(
-      self, power::meter,
-      power::meter_options{o.name, epoch, p.meter_interval_ms, machine_of(o.host->facts()),
-                           [under = o.host, model] { return under->open_meters(model); },
-                           [under = o.host] { return under->processor_time(); }});
-}
-
-/// None where the host has nothing to sample.
-vitals_actor make_vitals(node_pointer self, uint32_t epoch) {
-  const auto& st = self->state;
-  auto open = st.options.host->vitals_of(*st.job);
-  if (!open) return {};
-  return spawn_blocking(self, health::vitals,
-                        health::vitals_options{st.options.name, epoch, std::move(open)});
-}
-
-/// None where the host has nothing to examine.
-medic_actor make_medic(node_pointer self, uint32_t epoch) {
-  auto& st = self->state;
-  auto examine = st.options.host->examiner_of(st.job->job.output);
-  if (!examine) return {};
-  return spawn_blocking(self, health::medic,
-                        health::medic_options{st.options.name, epoch, st.coordinator,
-                                              std::move(examine), st.examining.get_token(),
-                                              st.options.advertise});
-}
-
 void be(node_pointer self, fbs::NodeState state) {
   self->state.doing = state;
   publish(self, fbs::EnumNameNodeState(state), [&](fbs::NodeStatusT& s) {
     s.stages = static_cast<uint32_t>(self->state.stages.size());
     s.probe_s = self->state.probing.took_s;
   });
-}
-
-/// Its death is heard of.
-template <class Handle>
-Handle monitored(node_pointer self, Handle actor) {
-  self->monitor(actor);
-  return actor;
-}
-
-/// Ends one of its companions, whose death is then no news.
-void dismiss(node_pointer self, std::string_view kind) {
-  std::erase_if(self->state.companions, [&](const companion& c) {
-    if (c.kind != kind) return false;
-    self->demonitor(c.actor->address());
-    self->send_exit(caf::actor_cast<caf::actor>(c.actor), caf::exit_reason::user_shutdown);
-    return true;
-  });
-}
-
-/// Keeps an actor for as long as the node lives, where there is one.
-template <class Handle>
-Handle keep(node_pointer self, std::string_view kind, Handle actor) {
-  if (actor)
-    self->state.companions.push_back(
-        {kind, caf::actor_cast<caf::strong_actor_ptr>(monitored(self, actor))});
-  return actor;
 }
 
 void end(node_pointer self, const error& why) {
@@ -395,30 +333,6 @@ uint64_t last_step(const node_state& st) {
   return out.value_or(0);
 }
 
-/// How the ranks and the machine are, as they published it: nobody is waited for.
-fbs::VitalsT vitals_of(node_pointer self) {
-  const auto& st = self->state;
-  fbs::VitalsT out;
-  out.node = st.options.name;
-  const auto told = std::min({st.stages.size(), st.workers.size(), health::most_ranks_told});
-  for (size_t i = 0; i < told; ++i)
-    if (const auto* stage = stats_of(st.stages[i]), *worker = stats_of(st.workers[i]);
-        stage != nullptr && worker != nullptr) {
-      const auto seen = worker->view();
-      out.ranks.push_back(std::make_unique<fbs::RankVitalsT>(
-          health::rank_vitals(st.ranks[i], stage->view(), seen, now_ns(*self))));
-      out.rank_threads = std::max(out.rank_threads, health::rank_threads(seen));
-    }
-  if (const auto* sampled = st.vitals ? stats_of(st.vitals) : nullptr)
-    if (const auto values = sampled->values(); values.vitals && values.vitals->machine) {
-      out.machine = std::make_unique<fbs::MachineVitalsT>(*values.vitals->machine);
-      health::shorten_for_beat(*out.machine, st.beats);
-    }
-  if (const auto* read = st.meter ? stats_of(st.meter) : nullptr)
-    out.power = power::power_vitals(read->values(), now_ns(*self));
-  return out;
-}
-
 void beat(node_pointer self) {
   auto& st = self->state;
   const int64_t silent_ms = (now_ns(*self) - st.answered_ns) / ns_per_ms;
@@ -567,24 +481,6 @@ caf::result<msg<fbs::Suspended>> suspend(node_pointer self, const msg<fbs::Suspe
   st.suspensions.push_back({rp, m.header()});
   answer_if_quiet(self);
   return rp;
-}
-
-/// Its medic's answer, where it has one.
-template <class T, class R>
-auto by_medic(node_pointer self) {
-  return [self](const msg<T>& m) -> caf::result<msg<R>> {
-    const auto& all = self->state.companions;
-    const auto medic = std::find_if(all.begin(), all.end(),
-                                    [](const companion& c) { return c.kind == "medic"; });
-    if (medic == all.end()) return to_caf(no_medic(self->state.options.name));
-    auto rp = self->make_response_promise<msg<R>>();
-    ask_for<R>(
-        self, caf::actor_cast<medic_actor>(medic->actor), m,
-        {fmt::format("medic/{}", self->state.options.name), std::string(message_traits<R>::name)},
-        [rp](const msg<R>& r) mutable { rp.deliver(r); },
-        [rp](const error& e) mutable { rp.deliver(to_caf(e)); });
-    return rp;
-  };
 }
 
 /// Which of its actors has ended; empty: none, but a coordinator of before. A worker ends with its
