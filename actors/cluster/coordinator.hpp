@@ -84,6 +84,9 @@
 //     get those of their new places; the order is told with the layers, and stays with them. Of a
 //     node that is lost meanwhile the run is told as of any: where it begins anew for that, it is
 //     with the order.
+//   CRD-25  How quick a node was in earlier runs, by its name, its machine and its threads,
+//     outranks what it measures of a layer (NPC-1); where all are known by these nobody measures.
+//     What was handed to it counts, and nobody is waited for: a replay has the same split.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once

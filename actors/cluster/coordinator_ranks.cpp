@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,8 +19,10 @@
 #include "actors/cluster/partners_policy.hpp"
 #include "actors/train/measured_split_policy.hpp"
 #include "actors/train/memory_estimate.hpp"
+#include "actors/train/node_paces_policy.hpp"
 #include "actors/train/roofline_policy.hpp"
 #include "io/config/load.hpp"
+#include "io/perf/past_pace.hpp"
 
 namespace troupe::cluster::coordinating {
 
@@ -292,23 +295,41 @@ std::string order_text(const coordinator_state& st, const std::vector<size_t>& f
   return std::is_sorted(from.begin(), from.end()) ? "" : fmt::format("{}", fmt::join(names, ","));
 }
 
-/// CRD-22.
-void settle_split(coordinator_pointer self, const std::vector<train::node_pace>& paces,
-                  const std::string& unknown) {
+/// What is known of how quick the nodes are, by place.
+struct known_paces {
+  std::vector<train::node_pace> nodes;
+  train::past_of_places past;
+  std::vector<std::string> names;
+  std::vector<std::string> unmeasured;  ///< why a node has not measured; empty: it has
+};
+
+/// CRD-25: why somebody's pace is not known by anything.
+std::string unknown_of(const known_paces& known) {
+  for (size_t i = 0; i < known.nodes.size(); ++i)
+    if (!(known.nodes[i].flops_s > 0)) return known.unmeasured[i];
+  return {};
+}
+
+/// CRD-22, CRD-25.
+void settle_split(coordinator_pointer self, known_paces known) {
   auto& st = self->state;
   if (!lost_places(st).empty()) return;  // the run is told, and decides
+  train::outrank_by_past(known.nodes, known.past);
   auto layers = train::stage_layers_text(st.whole);
-  auto why = unknown;
+  auto why = unknown_of(known);
   std::vector<size_t> from;
   std::string order;
   if (why.empty()) {
     const auto may =
         may_change_places(st) ? train::node_order::may_change : train::node_order::stays;
-    if (const auto split = train::measured_split(st.record.plan, paces, may)) {
+    if (const auto split = train::measured_split(st.record.plan, known.nodes, may)) {
       layers = fmt::format("{}", fmt::join(split->layers, ","));
       from = split->nodes;
       order = order_text(st, from);
-      tell_layers(self, layers, "as measured: " + split->reason, fbs::NoticeLevel::info);
+      tell_layers(self, layers,
+                  "as measured: " + split->reason +
+                      train::sources_text(known.nodes, known.past, known.names),
+                  fbs::NoticeLevel::info);
     } else {
       why = split.error().message;
     }
@@ -319,29 +340,41 @@ void settle_split(coordinator_pointer self, const std::vector<train::node_pace>&
                           "place",
                           order));
   if (!use_layers(self, layers, order)) return;
-  if (!order.empty()) return change_places(self, from, paces);
-  if (why.empty()) note_memory_of_places(st, paces);
+  if (!order.empty()) return change_places(self, from, known.nodes);
+  if (why.empty()) note_memory_of_places(st, known.nodes);
   remember(self);  // CRD-15
   begin_run(self);
 }
 
-/// CRD-22.
+/// CRD-25.
+std::optional<io::perf::past_pace> past_of(const coordinator_state& st, uint32_t place) {
+  const auto& who = member_at(st, place);
+  if (!who.hello.hardware) return std::nullopt;
+  const bool on_gpus = st.devices.names.at(ranks_of(st, place).front()) != "host";
+  return pace_of(st.record.paces,
+                 {who.name, print_of(*who.hello.hardware),
+                  static_cast<uint32_t>(st.places.needs_of(place).threads), on_gpus});
+}
+
+/// CRD-22; who is known by runs before measures as well, unless all are (CRD-25).
 void measure_layers_of_places(coordinator_pointer self) {
   auto& st = self->state;
-  say(self, "each node measures a layer of the model, by which the stages get theirs");
+  auto known = std::make_shared<known_paces>();
   std::vector<node_actor> nodes;
-  std::vector<std::string> names;
-  auto paces = std::make_shared<std::vector<train::node_pace>>();
   for (uint32_t place = 0; place < st.places.size(); ++place) {
     nodes.push_back(member_at(st, place).handle);
-    names.push_back(member_at(st, place).name);
-    paces->push_back(unmeasured(st, place));
+    known->names.push_back(member_at(st, place).name);
+    known->nodes.push_back(unmeasured(st, place));
+    known->past.push_back(past_of(st, place));
   }
-  auto unknown = std::make_shared<std::string>();
+  known->unmeasured.resize(nodes.size());
+  if (std::ranges::all_of(known->past, [](const auto& p) { return p.has_value(); }))
+    return settle_split(self, std::move(*known));
+  say(self, "each node measures a layer of the model, by which the stages get theirs");
   gather_each<fbs::LayersMeasured>(
       self, nodes,
       [&](size_t i) {
-        return awaited{"node/" + names[i], "what a layer takes it"};
+        return awaited{"node/" + known->names[i], "what a layer takes it"};
       },
       [&](size_t i) {
         const auto& needs = st.places.needs_of(static_cast<uint32_t>(i));
@@ -352,15 +385,15 @@ void measure_layers_of_places(coordinator_pointer self) {
           l.device = st.devices.names.at(ranks.front());
         }));
       },
-      [paces, unknown, names](size_t i, const result<msg<fbs::LayersMeasured>>& m) {
+      [known](size_t i, const result<msg<fbs::LayersMeasured>>& m) {
         if (m && (*m)->flops_s() > 0)
-          (*paces)[i].flops_s = (*m)->flops_s();
+          known->nodes[i].flops_s = (*m)->flops_s();
         else
-          *unknown = fmt::format("node {} has not measured what a layer takes it{}", names[i],
-                                 m ? "" : ": " + m.error().message);
+          known->unmeasured[i] = fmt::format("node {} has not measured what a layer takes it{}",
+                                             known->names[i], m ? "" : ": " + m.error().message);
       },
-      [self, paces, unknown, epoch = self->epoch()] {
-        if (epoch == self->epoch() && !self->state.ended) settle_split(self, *paces, *unknown);
+      [self, known, epoch = self->epoch()] {
+        if (epoch == self->epoch() && !self->state.ended) settle_split(self, *known);
       });
 }
 

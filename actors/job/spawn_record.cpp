@@ -34,6 +34,24 @@ checkpoint::resume_point resume_of(const fbs::SpawnRecordT& data) {
   return out;
 }
 
+fbs::PastPaceT pace_message(const io::perf::past_pace& pace) {
+  fbs::PastPaceT out;
+  out.node = pace.node;
+  out.machine = pace.machine.kind;
+  out.gpu_ids = pace.machine.gpu_ids;
+  out.threads = pace.threads;
+  out.on_gpus = pace.on_gpus;
+  out.flops_s = pace.flops_s;
+  out.half = pace.half;
+  out.steps = pace.steps;
+  out.runs = pace.runs;
+  return out;
+}
+
+io::perf::past_pace pace_in(const fbs::PastPaceT& m) {
+  return {m.node, {m.machine, m.gpu_ids}, m.threads, m.on_gpus, m.flops_s, m.half, m.steps, m.runs};
+}
+
 }  // namespace
 
 fbs::SpawnRecordT data_of(const spawn_record& record) {
@@ -60,6 +78,8 @@ fbs::SpawnRecordT data_of(const spawn_record& record) {
   }
   if (record.memory) out.memory = std::make_unique<fbs::JobMemoryT>(to_message(*record.memory));
   if (record.cluster) out.cluster = std::make_unique<fbs::ClusterMemoryT>(*record.cluster);
+  for (const auto& pace : record.paces)
+    out.paces.push_back(std::make_unique<fbs::PastPaceT>(pace_message(pace)));
   for_each_handle(record, [&](std::string role, const auto& who) {
     if (who) add_peer(out, std::move(role), who);
   });
@@ -82,6 +102,7 @@ result<spawn_record> record_of(const fbs::SpawnRecordT& data, const name_resolve
   if (!data.resume.empty()) out.resume = resume_of(data);
   if (data.memory) out.memory = memory_in(*data.memory);
   if (data.cluster) out.cluster = *data.cluster;
+  for (const auto& pace : data.paces) out.paces.push_back(pace_in(*pace));
   for_each_handle(out, [&](std::string_view role, auto& who) {
     for (const auto& p : data.peers)
       if (present_role(p->role) == role && !p->actor.empty())

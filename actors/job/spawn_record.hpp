@@ -19,6 +19,7 @@
 #include "actors/job/catalog.hpp"
 #include "actors/job/job_memory.hpp"
 #include "actors/job/plan.hpp"
+#include "io/perf/past_pace.hpp"
 #include "messages/actors.hpp"
 #include "messages/schemas/trace_generated.h"
 #include "messages/schemas/train_generated.h"
@@ -51,6 +52,8 @@ struct spawn_record {
   run_actor run = {};
   worker_actor worker = {};
   swapper_actor swapper = {};  ///< of a worker; none where all is in memory
+  /// Coordinator: of nodes that may split the layers, the oldest first.
+  std::vector<io::perf::past_pace> paces = {};
 
   /// By which the job's ranks know each other, whichever of its heads leads them.
   uint64_t whole_launch() const { return first_launch != 0 ? first_launch : launch; }

@@ -2,6 +2,7 @@
 #include "actors/train/measured_split_policy.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <string>
@@ -18,9 +19,20 @@ namespace troupe::train {
 
 namespace {
 
-/// What measurements of equal nodes vary by, and by how much another split must be quicker, or one
-/// for which nodes change places: what equal ones vary by must not make them.
-constexpr double counts_alike = 1.03, worth_it = 0.98, worth_moving = 0.95;
+/// What measurements of equal nodes vary by: that must not make another split.
+constexpr double counts_alike = 1.03;
+/// Another split, or one for which nodes change places, takes at most that share of what stays.
+constexpr double worth_changing = 0.95;
+
+/// The same, where two of the paces may be off at once: a slowest stage before and one after.
+double worth_by(const std::vector<node_pace>& places) {
+  double widest = 0, next = 0;
+  for (const auto& p : places) {
+    next = std::max(next, std::min(widest, p.half));
+    widest = std::max(widest, p.half);
+  }
+  return std::min(worth_changing, std::exp(-std::hypot(widest, next)));
+}
 
 uint64_t bytes_less(uint64_t from, uint64_t what) {
   return from > what ? from - what : 0;
@@ -144,13 +156,13 @@ result<stage_split> split_with_nodes_staying(const job_plan& plan,
   TROUPE_TRY(split, best_split(q));
   split.nodes.resize(places.size());
   std::iota(split.nodes.begin(), split.nodes.end(), size_t{0});
-  if (split.now_s > 0 && split.slowest_s > worth_it * split.now_s) {  // MSL-2
+  const double worth = worth_by(places);
+  if (split.now_s > 0 && split.slowest_s > worth * split.now_s) {  // MSL-2
     split.layers = q.layers_now;
     split.slowest_s = split.now_s;
     split.reason = fmt::format(
-        "no other split has a slowest stage that is 2 % quicker than {:.3g} "
-        "ms a micro-batch",
-        1e3 * split.now_s);
+        "no other split has a slowest stage that is {:.0f} % quicker than {:.3g} ms a micro-batch",
+        100 * (1 - worth), 1e3 * split.now_s);
     return split;
   }
   TROUPE_TRY(bytes, bytes_after(plan, split));
@@ -252,7 +264,7 @@ result<stage_split> measured_split(const job_plan& plan, const std::vector<node_
   auto moved = split_with_nodes_moved(plan, places, stage_of);
   if (!moved) return staying;
   if (!staying) return moved;
-  if (moved->slowest_s > worth_moving * staying->slowest_s) return staying;  // MSL-4
+  if (moved->slowest_s > worth_by(places) * staying->slowest_s) return staying;  // MSL-4
   moved->reason += fmt::format("; with each where it is, and {} layers, it is {:.3g} ms",
                                fmt::join(staying->layers, ","), 1e3 * staying->slowest_s);
   return moved;

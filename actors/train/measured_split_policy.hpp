@@ -14,11 +14,12 @@
 // Invariants
 //   MSL-1  No stage has layers that the memory of one of its nodes does not hold, by the bytes that
 //     memory_estimate.hpp plans for the split itself.
-//   MSL-2  What is hardly quicker than the planned split does not replace it.
+//   MSL-2  What is less than 5 % quicker than the planned split does not replace it, nor what might
+//     be as slow, so far as the paces of two nodes may be off at once.
 //   MSL-3  What a place's ranks take, by which nobody with less stands in for its node, is of the
 //     same bytes.
-//   MSL-4  Nodes change places only where the slowest stage is at least 5 % quicker by that than by
-//     the best split with each where it is; a node whose stage stays keeps its place.
+//   MSL-4  Nodes change places only where the slowest stage is as much quicker by that than by the
+//     best split with each where it is; a node whose stage stays keeps its place.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +32,23 @@
 
 namespace troupe::train {
 
-/// What a node said of a worker, and what there is for its workers.
+/// What a pace rests on: what is further down outranks what is above it.
+enum class pace_source : uint8_t {
+  prior,  ///< a model of machines, beside a node that is known
+  probe,  ///< a layer that the node has measured
+  past,   ///< whole steps of earlier runs
+};
+
+/// By how much a measured layer may be off: of the interval of its logarithm, either way.
+inline constexpr double probe_half = 0.03;
+
+/// How quick a worker of a node is, and what there is for its workers.
 struct node_pace {
-  double flops_s = 0;         ///< of a layer's products
+  double flops_s = 0;         ///< of a layer's products; 0: not known
   uint64_t memory_bytes = 0;  ///< for all workers of its host; 0: not known
   std::string host = {};      ///< whose memory it shares with its other nodes; empty: it has none
+  pace_source source = pace_source::probe;
+  double half = probe_half;  ///< of the 95 % interval of the pace's logarithm, either way
 };
 
 /// What a node takes for the layers and the head of a plan's model at so many FLOP a second.

@@ -372,6 +372,7 @@ train::spawn_record record_of_head(const launch& l, const front_office& front,
   out.elector = front.elector_;
   out.memory = l.from.memory;
   out.cluster = l.from.cluster;
+  out.paces = paces_for_split(l.plan);
   return out;
 }
 

@@ -8,9 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "actors/predict/past_paces_policy.hpp"
 #include "actors/train/memory_estimate.hpp"
 #include "apps/past_steps.hpp"
 #include "apps/talk.hpp"
+#include "io/perf/part_times.hpp"
 #include "trace/text.hpp"
 
 namespace troupe::apps {
@@ -95,6 +97,13 @@ std::shared_ptr<gpu::predict::speed_prior> read_prior(const config::job& job) {
   if (prior) return std::make_shared<gpu::predict::speed_prior>(std::move(*prior));
   say("warning: done without predict.prior: " + render(prior.error()));
   return nullptr;
+}
+
+std::vector<io::perf::past_pace> paces_for_split(const train::job_plan& plan) {
+  if (!plan.job.predict.enabled || !train::is_split_open(plan.job)) return {};
+  const auto kept = io::perf::read_part_times(troupe::predict::store_of(plan.job));
+  if (!kept) return {};
+  return troupe::predict::past_paces(kept->times, plan.job, plan.model);
 }
 
 }  // namespace troupe::apps

@@ -1,6 +1,7 @@
-// What a step is expected to take by what its nodes tell of their machines, before the first one:
-// of a job over several machines what runs on these took, else, where nothing of such work was
-// measured yet, what they were probed to do.
+// What is known of a job's nodes before its first step: how quick they were in earlier runs, and
+// what a step is expected to take by what their machines are. Of a job over several machines that
+// is what runs on these took, else, where nothing of such work was measured yet, what they were
+// probed to do.
 //
 // Invariants
 //   PBN-1  It is told once, when all places of the job have said what their machines do, before the
@@ -22,6 +23,7 @@
 #include "apps/run_machines.hpp"
 #include "apps/up/reporter.hpp"
 #include "io/machine/facts.hpp"
+#include "io/perf/past_pace.hpp"
 
 namespace troupe::apps {
 
@@ -50,5 +52,10 @@ std::function<void(const troupe::predict::told_profile&)> expect_by_profiles(
 /// What predict.prior names, which was looked at when the job's folders were (check_folders): what
 /// has become of it since costs the prior alone, and is said. None: the job names none.
 std::shared_ptr<gpu::predict::speed_prior> read_prior(const config::job& job);
+
+/// How quick nodes were in earlier runs, as predict.store has it, where they are to split the
+/// layers. It is read beside the predictor, which says what is wrong with the file: the start waits
+/// for no actor (PRD-1), and does without what cannot be read.
+std::vector<io::perf::past_pace> paces_for_split(const train::job_plan& plan);
 
 }  // namespace troupe::apps

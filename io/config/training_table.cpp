@@ -180,8 +180,8 @@ constinit const property training_rows[] = {
     key<&job::parallel, &parallel_section::placement>(
         "parallel.placement",
         "How layers are shared out where neither parallel.layers nor a checkpoint says it: even = "
-        "as if all nodes were alike; measured = each node measures a layer once all have joined, "
-        "and a slow one gets fewer"),
+        "as if all nodes were alike; measured = by what steps of earlier runs took each node or, "
+        "where these do not say it, a layer that each measures, and a slow one gets fewer"),
     key<&job::parallel, &parallel_section::nodes>(
         "parallel.nodes",
         "Nodes in the order of their ranks, e.g. \"b,a\", others behind them as listed; empty = as "

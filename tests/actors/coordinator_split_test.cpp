@@ -133,6 +133,77 @@ TEST_CASE("CRD-22: where a node cannot measure, the stages are as planned, with 
   CHECK(f.said("the stages have 3,2 layers as planned: node b has not measured"));
 }
 
+namespace {
+
+/// How quick a node was in earlier runs: on a machine of so many cores, with as many threads.
+io::perf::past_pace pace_before(const std::string& node, uint32_t cores, double flops_s) {
+  return {node, io::perf::print_of({"Xeon", cores, 0}), cores, false, flops_s, 0.03, 1240, 9};
+}
+
+/// Both nodes are Xeons that were so quick, and have their ranks.
+struct with_past : scripted_cluster {
+  explicit with_past(std::vector<io::perf::past_pace> paces) : scripted_cluster(knowing(paces)) {
+    for (const size_t node : {0, 1}) {
+      auto h = hello(node);
+      h.hardware->cpu_model = "Xeon";
+      REQUIRE(join(node, h));
+    }
+    pass(0ns);
+    for (const size_t node : {1, 0}) take_ranks(node);
+  }
+  static scripted_cluster_options knowing(const std::vector<io::perf::past_pace>& paces) {
+    auto o = with_measuring();
+    o.paces = paces;
+    return o;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("CRD-25: nodes that runs before know are as quick as in these, and nobody measures") {
+  with_past f({pace_before("a", 8, 4e9), pace_before("b", 9, 1e9)});
+  CHECK(layers_of_run(f) == "4,1");
+  for (const auto& node : f.nodes) CHECK(node.idle());
+  std::string said;
+  for (const auto& n : f.reporter.take_all<fbs::Notice>()) said += n->text()->str() + "\n";
+  CHECK(said.find("the stages have 4,1 layers as measured") != std::string::npos);
+  CHECK(said.find("; from 1,240 steps of 9 runs on these nodes") != std::string::npos);
+  CHECK(said.find("measures a layer") == std::string::npos);
+  CHECK(remembered(f).layers == "4,1");
+}
+
+TEST_CASE("CRD-25: who is known by earlier runs is as quick as in these, whatever it measures") {
+  with_past f({pace_before("b", 9, 1e9)});
+  tell_pace(f, 0, 2e9);
+  tell_pace(f, 1, 2e9);
+  CHECK(layers_of_run(f) == "3,2");  // by one ratio both are as quick as each other
+  CHECK(f.said("on the other nodes, and by the layer that a measured just now"));
+}
+
+TEST_CASE("CRD-25: a past of another machine, of other threads or of another node is not theirs") {
+  const auto a = pace_before("a", 8, 4e9);
+  for (const auto& other : {pace_before("b", 10, 1e9), pace_before("c", 9, 1e9)}) {
+    with_past f({a, other});
+    tell_pace(f, 0, 1e9);
+    tell_pace(f, 1, 4e9);
+    CHECK(layers_of_run(f) == "1,4");
+  }
+  auto threads = pace_before("b", 9, 1e9);
+  threads.threads = 1;
+  with_past f({a, threads});
+  tell_pace(f, 0, 1e9);
+  tell_pace(f, 1, 4e9);
+  CHECK(layers_of_run(f) == "1,4");
+}
+
+TEST_CASE("CRD-25: what a node cannot measure its past says") {
+  with_past f({pace_before("a", 8, 4e9), pace_before("c", 9, 1e9)});
+  tell_pace(f, 1, 1e9);
+  f.nodes[0].take<fbs::MeasureLayers>().refuse({errc::unavailable, "it has a headache"});
+  CHECK(layers_of_run(f) == "3,2");  // nobody is known by both
+  CHECK(f.said("the stages have 3,2 layers as planned: node a has not measured"));
+}
+
 TEST_CASE("CRD-22: of a node that is lost while it measures nothing is settled") {
   auto o = with_measuring();
   o.launch = config::launch_mode::external;

@@ -3,6 +3,7 @@
 #include "actors/train/measured_split_policy.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -72,6 +73,32 @@ TEST_CASE("MSL-2: what is hardly quicker than the plan does not replace it") {
     const auto split = split_of(plan, {{1e9, 0}, {other * 1e9, 0}});
     CHECK(split.layers == planned_layers(plan));
   }
+}
+
+TEST_CASE("MSL-2: a split that is less than 5 % quicker than the plan does not replace it") {
+  const auto plan = measured_job({"model.layers=60", "model.vocab=2"});
+  const auto planned = planned_layers(plan);
+  const auto better = split_of(plan, {{1e9, 0}, {1.15e9, 0}});
+  CHECK(better.layers != planned);
+  CHECK(better.slowest_s <= 0.95 * better.now_s);
+  const auto hardly = split_of(plan, {{1e9, 0}, {1.08e9, 0}});  // 3 to 4 %
+  CHECK(hardly.layers == planned);
+}
+
+TEST_CASE("MSL-2: paces that may be off by more than a split is worth do not change the plan") {
+  const auto plan = measured_job();
+  const auto with_half = [&](double half) {
+    return split_of(plan,
+                    {{3e9, 0, {}, pace_source::past, half}, {1e9, 0, {}, pace_source::past, half}});
+  };
+  const auto sure = with_half(0.03);
+  CHECK(sure.layers != planned_layers(plan));
+  const double worth = -std::log(sure.slowest_s / sure.now_s);
+  CHECK(with_half(0.99 * worth / std::sqrt(2)).layers == sure.layers);
+  CHECK(with_half(1.01 * worth / std::sqrt(2)).layers == planned_layers(plan));
+  const auto one_is_sure = split_of(
+      plan, {{3e9, 0, {}, pace_source::probe, 0}, {1e9, 0, {}, pace_source::past, 0.99 * worth}});
+  CHECK(one_is_sure.layers == sure.layers);
 }
 
 TEST_CASE("measured split: of the replicas of a stage the slowest counts") {

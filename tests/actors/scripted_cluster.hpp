@@ -38,6 +38,7 @@ struct scripted_cluster_options {
   bool goes_on = false;                            ///< for a coordinator that was lost
   std::optional<fbs::ClusterMemoryT> memory = {};  ///< what that has left
   uint64_t first_launch = 0;                       ///< of a head before
+  std::vector<io::perf::past_pace> paces = {};     ///< of earlier runs
 };
 
 /// Two nodes with a worker each, one stage behind the other.
@@ -115,6 +116,7 @@ struct scripted_cluster : troupe::test::actor_fixture {
     if (o.journal) options.journal = journal.as<journal_actor>();
     if (o.goes_on) options.memory.emplace().lost = train::lost_head{"was killed", 4, 4, 0};
     options.cluster = o.memory;
+    options.paces = o.paces;
     if (!o.real_run) options.run = run.as<run_actor>();
     target = spawn(coordinator, std::move(options), &io::local_storage());
   }

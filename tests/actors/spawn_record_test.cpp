@@ -129,6 +129,16 @@ TEST_CASE(
   CHECK(many.began_with_times == 1000);
 }
 
+TEST_CASE("spawn record: a file holds how quick nodes were") {
+  named f;
+  spawn_record r;
+  r.paces = {{"a", {"Xeon, 8 cores", "0a"}, 2, true, 1.5e9, 0.16, 1240, 9},
+             {"b", {"Xeon, 8 cores", ""}, 1, false, 3e9, 0.03, 32, 1}};
+  const auto read = f.through_a_file(r);
+  REQUIRE(read);
+  CHECK(read->paces == r.paces);
+}
+
 TEST_CASE("spawn record: a configuration that is none is refused") {
   fbs::SpawnRecordT data;
   data.config_toml = "[train]\nsteps = \"many\"\n";

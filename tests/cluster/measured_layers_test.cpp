@@ -40,6 +40,22 @@ TEST_CASE("measured layers: a run is that of the same layers by hand, and going 
   CHECK(next.losses() == std::vector<double>(all.begin() + 4, all.end()));
 }
 
+TEST_CASE("measured layers: a run goes by what steps of an earlier one took, and nobody measures") {
+  const auto stages = with({"model.layers=4", "train.schedule=constant"}, layout(1, 2));
+  job_files job;
+  program first(
+      job.up(with(stages, {"parallel.layers=2,2", "train.steps=60", "checkpoint.every=0"})));
+  CHECK(first.wait() == 0);
+  program next(job.up(with(stages, {"parallel.placement=measured", "train.steps=2",
+                                    "predict.store=" + (job / "run/part-times.jsonl").string(),
+                                    "job.output=" + (job / "second").string()})));
+  CHECK(next.wait() == 0);
+  INFO(next.err());
+  CHECK_FALSE(settled_layers(next.err()).empty());
+  CHECK(next.err().find("steps of 1 run on these nodes") != std::string::npos);
+  CHECK(next.err().find("measures a layer") == std::string::npos);
+}
+
 TEST_CASE("measured layers: of one stage there is nothing to measure, and that is said") {
   job_files job;
   const auto f = run(job.up({"parallel.placement=measured", "train.steps=2"}));

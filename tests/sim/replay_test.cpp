@@ -352,6 +352,27 @@ TEST_CASE("replay: a predictor learns the same again, of what it began with, too
   }
 }
 
+TEST_CASE("replay: a coordinator shares the layers out by the same earlier runs again") {
+  auto o = small();
+  o.times.slowness = {1, 1};
+  o.beside = [](sim::world&, train::spawn_record& head) {
+    const auto machine = io::perf::print_of({"simulated", 8, 1 << 30});
+    const auto& cluster = head.plan.job.cluster;
+    for (size_t n = 0; n < 2; ++n)
+      head.paces.push_back({cluster.node[n].name, machine, static_cast<uint32_t>(cluster.threads),
+                            false, n == 0 ? 3e9 : 1e9, 0.03, 1240, 9});
+  };
+  const recorded r("coordinator", o);
+  auto log = choose(r.read(), "coordinator");
+  REQUIRE_MESSAGE(log, (log ? "" : render(log.error())));
+  CHECK(log->record->paces.size() == 2);
+  const auto same = again(*log);
+  CHECK_MESSAGE(same.differences.empty(), text_of(same));
+  CHECK(same.recorded == same.replayed);
+  log->record->paces.clear();
+  CHECK_FALSE(again(*log).differences.empty());
+}
+
 TEST_CASE("replay: a predictor that took steps of another than the run takes none of its again") {
   const auto r = predicted();
   auto log = choose(r.read(), "predictor");
