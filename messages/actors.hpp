@@ -121,6 +121,13 @@ using budget_actor = component_actor::extend<
     // Time to decide (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 
+/// Connects who is below a power budget to it. May block: it is detached.
+using finder_actor = component_actor::extend<
+    // Finds it, proves the process there; its handle travels beside the answer: null, no link.
+    caf::replies_to<msg<fbs::FindBudget>>::with<msg<fbs::BudgetFound>, caf::strong_actor_ptr>,
+    // The link has ended: so has the proof.
+    tell<fbs::LeaveBudget>>;
+
 /// Reads the meters of a machine. May block: it is detached.
 using meter_actor = component_actor::extend<
     // Says what was read last.
@@ -362,6 +369,7 @@ using gateway_actor = component_actor::extend<
   ACTOR(meter_actor, "Meter")             \
   ACTOR(pacer_actor, "Pacer")             \
   ACTOR(budget_actor, "Budget")           \
+  ACTOR(finder_actor, "Finder")           \
   ACTOR(vitals_actor, "Vitals")           \
   ACTOR(monitor_actor, "Monitor")         \
   ACTOR(medic_actor, "Medic")             \

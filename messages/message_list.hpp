@@ -118,6 +118,9 @@
   X(power, SetPowerBrake, 0x070a)     \
   X(power, StepMade, 0x070b)          \
   X(power, JobClocks, 0x070c)         \
+  X(power, FindBudget, 0x070d)        \
+  X(power, BudgetFound, 0x070e)       \
+  X(power, LeaveBudget, 0x070f)       \
   X(health, FindingsRequest, 0x0801)  \
   X(health, Findings, 0x0802)         \
   X(health, ReadVitals, 0x0803)       \

@@ -1,6 +1,11 @@
 // The factory of actor logs, and the tap on answers.
 #include "actors/base/actor_log.hpp"
 
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
 #include <fmt/format.h>
 #include <caf/actor.hpp>
 #include <caf/make_actor.hpp>
@@ -82,5 +87,26 @@ const caf::strong_actor_ptr& asker_behind(const caf::strong_actor_ptr& sender) {
 }
 
 }  // namespace detail
+
+bool as_recorded(bool here) {
+  auto* log = detail::current_log;
+  return log == nullptr ? here : log->read_clock(here ? 1 : 0) == 1;
+}
+
+// Of readings 0 stands for none.
+size_t count_as_recorded(size_t here) {
+  auto* log = detail::current_log;
+  if (log == nullptr) return here;
+  return static_cast<size_t>(
+             std::max<int64_t>(1, log->read_clock(static_cast<int64_t>(here) + 1))) -
+         1;
+}
+
+// A recording holds no reading as large as most doubles' bits.
+double number_as_recorded(double here) {
+  const auto bits = std::bit_cast<uint64_t>(here);
+  const uint64_t low = count_as_recorded(bits & UINT32_MAX), high = count_as_recorded(bits >> 32);
+  return std::bit_cast<double>(high << 32 | (low & UINT32_MAX));
+}
 
 }  // namespace troupe

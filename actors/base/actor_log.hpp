@@ -13,6 +13,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -101,6 +103,13 @@ caf::strong_actor_ptr make_answer_tap(caf::actor_system& system, caf::strong_act
 const caf::strong_actor_ptr& asker_behind(const caf::strong_actor_ptr& sender);
 
 }  // namespace detail
+
+/// What an actor reads from elsewhere than its messages: in a replay what was read then (RPL-1).
+bool as_recorded(bool here);
+/// The same of a count.
+size_t count_as_recorded(size_t here);
+/// The same of a number, to the bit.
+double number_as_recorded(double here);
 
 /// The name of a handle: the same for the same actor in every process. Empty for none.
 std::string handle_name(const caf::strong_actor_ptr& who);

@@ -61,6 +61,8 @@ fbs::SpawnRecordT data_of(const spawn_record& record) {
   out.node = record.node;
   out.launch = record.launch;
   out.first_launch = record.first_launch;
+  out.incarnation = record.incarnation;
+  out.machine = record.machine;
   if (!record.plan.ranks.empty()) out.config_toml = config::to_toml(record.plan.job);
   if (const auto& gpu = record.plan.gpu_at; gpu.bytes > 0) {
     out.gpu_bytes = gpu.bytes;
@@ -93,6 +95,8 @@ result<spawn_record> record_of(const fbs::SpawnRecordT& data, const name_resolve
   out.node = data.node;
   out.launch = data.launch;
   out.first_launch = data.first_launch;
+  out.incarnation = data.incarnation;
+  out.machine = data.machine;
   if (!data.config_toml.empty()) {
     TROUPE_TRY(job, config::parse(data.config_toml, "the recorded configuration"));
     TROUPE_TRY(plan, make_plan(job));

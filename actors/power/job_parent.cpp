@@ -131,7 +131,7 @@ void begin_job_parent(pacer_pointer self, const parent_options& options,
   p.refused = [&p](const error& why) { take_refusal(p, why); };
   p.say = [self](std::string text) { say(self, std::move(text)); };
   p.changed = std::move(changed);
-  self->set_down_handler([self, &p](const caf::down_msg& m) { parent_down(self, p, m); });
+  begin_link(self, p);
   keep_in_touch(self, p);
 }
 

@@ -81,7 +81,7 @@ void begin_node_parent(budget_pointer self, const parent_options& options) {
   };
   p.says_unfound = true;
   p.changed = [] {};  // the next tick has it
-  self->set_down_handler([self, &p](const caf::down_msg& m) { parent_down(self, p, m); });
+  begin_link(self, p);
 }
 
 own_cap own_cap_of_now(budget_pointer self) {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/base/actor_log.hpp"
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
 #include "gpu/controls/setting_policy.hpp"
@@ -124,8 +125,8 @@ void note_counters(pacer_pointer self, const fbs::JobPowerT& now) {
 /// PCR-5
 void note_decision(pacer_pointer self) {
   auto& st = self->state;
+  const auto at_ns = now_ns(*self);  // where it is not kept, too: in a replay
   if (!st.journal.is_kept()) return;
-  const auto at_ns = now_ns(*self);
   pacer_decision d;
   d.pace = pace_in(st.decided);
   d.why = st.decided.holds ? st.decided.why : st.policy.decided();
@@ -180,7 +181,9 @@ void count_own_time(pacer_pointer self) {
   auto& st = self->state;
   if (!st.processor_time) return;
   const auto used = st.processor_time();
-  st.policy.hear_head(st.machine, used.process_s, used.machine_s, now_ns(*self));
+  const double process_s = number_as_recorded(used.process_s);
+  const double machine_s = number_as_recorded(used.machine_s);
+  st.policy.hear_head(st.machine, process_s, machine_s, now_ns(*self));
 }
 
 void hear(pacer_pointer self, const msg<fbs::Heartbeat>& m) {

@@ -57,7 +57,7 @@ namespace troupe::power {
 struct pacer_options {
   double budget_w = 0;  ///< 0: none
   uint32_t epoch = 0;
-  std::optional<parent_options> parent = {};  ///< with one it reads files: spawn it detached
+  std::optional<parent_options> parent = {};  ///< spawn it detached: processor_time reads files
   pacer_journal::sink journal = {};           ///< waits for nothing; empty: none is kept
   std::string machine = {};                   ///< of this process, as its nodes say theirs
   /// Of this process, where no node is in it, and of its machine; none: it counts for nothing.

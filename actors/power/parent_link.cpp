@@ -1,20 +1,22 @@
-// Find, prove, connect, report; and what a failure comes to.
+// Connect, report; and what a failure comes to.
 #include "actors/power/parent_link.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 #include <caf/error.hpp>
-#include <caf/sec.hpp>
+#include <caf/exit_reason.hpp>
+#include <caf/send.hpp>
 
+#include "actors/base/actor_log.hpp"
 #include "actors/base/ask.hpp"
 #include "actors/base/defaults.hpp"
 #include "actors/power/budget.hpp"
 #include "actors/power/node_parent.hpp"
 #include "actors/power/pacer.hpp"
 #include "io/config/power_tree.hpp"
+#include "messages/errors.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::power {
@@ -29,7 +31,7 @@ template <class Self>
 void failed(Self self, parent_link& l, const error& why) {
   if (l.handle) self->demonitor(l.handle.address());
   l.handle = budget_actor{};
-  l.proof.reset();  // PPL-2
+  self->send(l.finder, make_msg<fbs::LeaveBudget>(context_of(*self, 0), [](auto&) {}));
   l.busy = false;
   ++l.calls;  // PPL-1
   l.pause_ns = std::min(l.pause_ns > 0 ? 2 * l.pause_ns : ns_of(defaults::parent_pause),
@@ -79,18 +81,14 @@ void send_report(Self self, parent_link& l) {
           });
 }
 
+/// What the finder has come to.
 template <class Self>
-void connected(Self self, parent_link& l, const caf::strong_actor_ptr& peer) {
+void take_found(Self self, parent_link& l, const fbs::BudgetFound& f,
+                const caf::strong_actor_ptr& peer) {
+  if (auto name = text_of(f.budget()); !name.empty()) l.name = std::move(name);
+  if (auto address = text_of(f.address()); !address.empty()) l.address = std::move(address);
+  if (f.failure() != nullptr) return failed(self, l, error_in(*f.failure()));
   if (!peer) return failed(self, l, {errc::unavailable, "nothing is published there"});
-  if (peer->id() == self->id() && peer->node() == self->node())  // NDP-1
-    return failed(self, l, own_parent(l.options.child));
-  const auto holder = self->runtime().peers.find(peer);
-  if (holder && holder->as != tls::role::power)  // PPL-5
-    return failed(self, l,
-                  {errc::permission,
-                   fmt::format("{} answers there, whose certificate is of role {}", holder->name,
-                               to_string(holder->as)),
-                   "a power budget has one of role power: `troupe certs DIR --budget NAME`"});
   l.handle = caf::actor_cast<budget_actor>(peer);
   self->monitor(l.handle);
   send_report(self, l);
@@ -98,28 +96,29 @@ void connected(Self self, parent_link& l, const caf::strong_actor_ptr& peer) {
 
 template <class Self>
 void connect(Self self, parent_link& l) {
-  const auto found = l.options.find();
-  if (!found) return failed(self, l, found.error());
-  l.name = found->name.empty() ? l.name : found->name;
-  l.address = fmt::format("{}:{}", found->host, found->port);
-  if (found->proof) l.proof = l.options.prove(found->port, *found->proof);  // PPL-2
   l.busy = true;
   const auto call = ++l.calls;
-  self->request(l.options.connector(self->system()), defaults::connect_timeout, caf::connect_atom_v,
-                found->host, found->port)
+  const auto m = make_msg<fbs::FindBudget>(context_of(*self, 0), [](auto&) {});
+  request(self, l.finder, m)
       .then(
-          [self, &l, call](const caf::node_id&, const caf::strong_actor_ptr& peer,
-                           const std::set<std::string>&) {
-            if (l.calls == call) connected(self, l, peer);
+          [self, &l, call](const msg<fbs::BudgetFound>& f, const caf::strong_actor_ptr& peer) {
+            if (l.calls == call) take_found(self, l, *f, peer);
           },
           [self, &l, call](const caf::error& e) {
-            if (l.calls != call) return;
-            const bool is_own = e == caf::make_error(caf::sec::redundant_connection);  // NDP-1
-            failed(self, l, is_own ? own_parent(l.options.child) : from_caf(e));
+            if (l.calls == call) failed(self, l, from_caf(e));
           });
 }
 
 }  // namespace
+
+template <class Self>
+void begin_link(Self self, parent_link& l) {
+  l.finder = l.options.finder(self->system());
+  note_spawned("finder", l.finder);
+  self->attach_functor(
+      [finder = l.finder] { caf::anon_send_exit(finder, caf::exit_reason::user_shutdown); });
+  self->set_down_handler([self, &l](const caf::down_msg& m) { parent_down(self, l, m); });
+}
 
 template <class Self>
 void keep_in_touch(Self self, parent_link& l) {
@@ -136,6 +135,8 @@ void parent_down(Self self, parent_link& l, const caf::down_msg& m) {
     failed(self, l, {errc::unavailable, "the link to it has ended: " + from_caf(m.reason).message});
 }
 
+template void begin_link(pacer_pointer, parent_link&);
+template void begin_link(budget_pointer, parent_link&);
 template void keep_in_touch(pacer_pointer, parent_link&);
 template void keep_in_touch(budget_pointer, parent_link&);
 template void parent_down(pacer_pointer, parent_link&, const caf::down_msg&);

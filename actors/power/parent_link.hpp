@@ -6,58 +6,39 @@
 // another address. So it is looked for anew after each failure; what holds between two answers is
 // the lease's, whose policy is the holder's.
 //
-// Messages: PowerReport to the budget, which answers PowerGrant.
+// Messages: FindBudget and LeaveBudget to its finder (budget_finder.hpp); PowerReport to the
+// budget, which answers PowerGrant.
 //
 // Invariants
 //   PPL-1  One call is under way at most, a connection or a report, and what comes of an earlier
 //     one is not heard.
-//   PPL-2  A process proves itself as the child before it connects, and connects to where it found
-//     the budget last. The proof ends with the link: the port may be another's next.
-//   PPL-5  Over certificates only who has one of role power is heard as the budget: any other
-//     process of the same authority is none.
 //   PPL-3  A person is told once why the budget is not heard, until it has been heard again; once
 //     that a lease has lapsed, and once that there is one again.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
-#include <caf/actor.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/system_messages.hpp>
 
 #include "actors/base/traced.hpp"
+#include "actors/power/budget_finder.hpp"
 #include "actors/power/lease_policy.hpp"
 #include "actors/power/shared_machines.hpp"
 #include "io/base/result.hpp"
-#include "io/tls/keyring.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::power {
-
-/// Where a budget is, and how its child proves itself to it.
-struct budget_parent {
-  std::string name;  ///< empty: it is not known before it answers
-  std::string host;
-  uint16_t port = 0;
-  std::optional<tls::proof> proof;  ///< none: by the certificate of this process
-};
 
 struct parent_options {
   std::string named;         ///< as the child's configuration names it
   std::string child = {};    ///< the child's own name
   uint64_t incarnation = 0;  ///< greater than that of any process before at the child's place
-  /// Reads small files, each time that it is to be connected.
-  std::function<result<budget_parent>()> find;
-  /// Told before a connection to the port that a proof is for: the child proves itself so there,
-  /// for as long as what is returned is kept.
-  std::function<std::shared_ptr<const void>(uint16_t port, const tls::proof& who)> prove;
-  /// Makes connections: understands connect_atom as CAF's middleman does.
-  std::function<caf::actor(caf::actor_system&)> connector;
+  /// Makes who finds the budget (budget_finder.hpp).
+  std::function<finder_actor(caf::actor_system&)> finder;
   reporter_actor reporter = {};  ///< of a job
 };
 
@@ -67,14 +48,14 @@ struct parent_link {
 
   parent_options options;
   std::string name, address;          ///< as far as they are known
-  std::shared_ptr<const void> proof;  ///< PPL-2
-  budget_actor handle;                ///< none: it is not connected
-  bool busy = false;                  ///< a call is under way
-  uint64_t calls = 0;                 ///< PPL-1
-  int64_t next_ns = 0;                ///< when to call next
-  int64_t pause_ns = 0;               ///< after the last failure; 0: it was heard since
-  std::string problem;                ///< why it was not heard last
-  bool told_problem = false;          ///< PPL-3
+  finder_actor finder;
+  budget_actor handle;        ///< none: it is not connected
+  bool busy = false;          ///< a call is under way
+  uint64_t calls = 0;         ///< PPL-1
+  int64_t next_ns = 0;        ///< when to call next
+  int64_t pause_ns = 0;       ///< after the last failure; 0: it was heard since
+  std::string problem;        ///< why it was not heard last
+  bool told_problem = false;  ///< PPL-3
 
   // What its holder does; all of them are there before the first call.
   std::function<fbs::PowerReportT()> report = {};
@@ -87,6 +68,9 @@ struct parent_link {
   std::function<void()> changed = {};         ///< what is known of the budget has
 };
 
+/// Its finder begins, and ends with the holder.
+template <class Self>
+void begin_link(Self self, parent_link& l);
 /// Connects, or reports, where that is due. `Self`: a pacer's or a budget's pointer.
 template <class Self>
 void keep_in_touch(Self self, parent_link& l);

@@ -2,7 +2,6 @@
 #include "actors/predict/predictor.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -49,28 +48,6 @@ learned_step step_in(const fbs::StepTimes& m, uint32_t epoch) {
 /// PRD-7.
 bool is_over(const predictor_state& st) {
   return st.over.stop_requested();
-}
-
-/// PRD-10: in place of what it would read, in a replay, what was read then.
-bool as_recorded(bool here) {
-  auto* log = detail::current_log;
-  return log == nullptr ? here : log->read_clock(here ? 1 : 0) == 1;
-}
-
-/// The same of a count: of readings 0 stands for none.
-size_t count_as_recorded(size_t here) {
-  auto* log = detail::current_log;
-  if (log == nullptr) return here;
-  return static_cast<size_t>(
-             std::max<int64_t>(1, log->read_clock(static_cast<int64_t>(here) + 1))) -
-         1;
-}
-
-/// The same of a number, to the bit: a recording holds no reading as large as most doubles' bits.
-double number_as_recorded(double here) {
-  const auto bits = std::bit_cast<uint64_t>(here);
-  const uint64_t low = count_as_recorded(bits & UINT32_MAX), high = count_as_recorded(bits >> 32);
-  return std::bit_cast<double>(high << 32 | (low & UINT32_MAX));
 }
 
 /// What its prior says of a machine. PRD-10: a replay has no model, and reads what was said then.

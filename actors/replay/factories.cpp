@@ -88,6 +88,21 @@ io::perf::part_times recorded_times(const fbs::SpawnRecordT& record) {
   return out;
 }
 
+/// What it asks of its finder is answered by the recording; nobody looks for a budget here.
+power::pacer_options pacer_of(const train::spawn_record& r) {
+  auto out = power::pacer_options_of(r.plan.job.power, r.epoch);
+  out.machine = r.machine;
+  if (!r.machine.empty()) out.processor_time = [] { return gpu::processor_seconds(); };
+  if (r.incarnation == 0) return out;
+  auto& above = out.parent.emplace();
+  above.named = r.plan.job.power.parent;
+  above.child = r.plan.job.job.name;
+  above.incarnation = r.incarnation;
+  above.reporter = r.reporter;
+  above.finder = [made = r.finder](caf::actor_system&) { return made; };
+  return out;
+}
+
 const std::map<std::string_view, factory> factories{
     {"coordinator",
      [](auto& w, auto&& r, auto&) {
@@ -97,8 +112,7 @@ const std::map<std::string_view, factory> factories{
                   auto&) { return spawn(w, train::loader, std::move(r), std::stop_token()); }},
     {"pacer",
      [](auto& w, auto&& r, auto&) {
-       auto options = power::pacer_options_of(r.plan.job.power, r.epoch);
-       return caf::actor_cast<caf::strong_actor_ptr>(w.spawn(0, power::pacer, std::move(options)));
+       return caf::actor_cast<caf::strong_actor_ptr>(w.spawn(0, power::pacer, pacer_of(r)));
      }},
     {"predictor",
      [](auto& w, auto&& r, auto& log) {
@@ -137,20 +151,21 @@ status has_data(const logged_actor& log) {
   return {};
 }
 
-/// How a budget above its job is found and reached is in no message, nor is a plan of slack.
-status has_no_parent(const logged_actor& log) {
+/// A plan of slack is in no message; where a budget above its job was found, earlier recordings do
+/// not say.
+status says_pacer(const logged_actor& log) {
   TROUPE_TRY(job, config::parse(log.record->config_toml, "the recorded configuration"));
   if (job.power.takes_slack())
     return error{
         errc::unavailable,
         fmt::format("{} cannot be replayed: no recording holds the plan of its slack", log.path),
-        "a pacer whose job has power.budget_w alone can be replayed"};
-  if (job.power.parent.empty()) return {};
+        "a pacer whose job takes no slack can be replayed"};
+  if (job.power.parent.empty() || log.record->incarnation != 0) return {};
   return error{errc::unavailable,
-               fmt::format("{} cannot be replayed: no recording holds how it found the power "
-                           "budget above its job ({})",
+               fmt::format("{} cannot be replayed: an earlier version of the program has recorded "
+                           "it, which did not tell how it found the power budget above ({})",
                            log.path, job.power.parent),
-               "a pacer whose job has power.budget_w alone can be replayed"};
+               "record it again"};
 }
 
 /// PRD-10.
@@ -175,7 +190,7 @@ status has_times(const logged_actor& log) {
 status can_be_replayed(const logged_actor& log) {
   if (log.kind == "predictor") return has_times(log);
   if (log.kind == "loader") return has_data(log);
-  if (log.kind == "pacer") return has_no_parent(log);
+  if (log.kind == "pacer") return says_pacer(log);
   if (factories.contains(log.kind)) return {};
   const std::string able =
       "coordinator, run, stage, loader, swapper, pacer and predictor can be replayed";

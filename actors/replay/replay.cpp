@@ -235,6 +235,8 @@ class replayer {
       record.replicator = caf::actor_cast<replicator_actor>(stubs_.spawned("replicator"));
       record.run = caf::actor_cast<run_actor>(stubs_.spawned("run"));
     }
+    if (record.incarnation != 0)  // as is whom a pacer spawned
+      record.finder = caf::actor_cast<finder_actor>(stubs_.spawned("finder"));
     TROUPE_TRY(who, make_actor(log_, std::move(record), world_));
     actor_ = std::move(who);
     stubs_.is_myself(handle_name(actor_));

@@ -7,8 +7,8 @@
 //
 // What can be replayed is what follows from its spawn record and its messages: coordinator, run,
 // stage, swapper, loader (where its data is), predictor (unless it began with more times than a
-// recording has room for), and the pacer of a job without a power budget above it. A worker's
-// answers come from its device and from other ranks over the data plane, a node's from the
+// recording has room for), and the pacer of a job that takes no slack. A worker's answers come from
+// its device and from other ranks over the data plane, a node's from the
 // operating system's network: these are refused.
 //
 // Invariants

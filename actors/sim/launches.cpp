@@ -126,8 +126,7 @@ void launches::start_head() {
   if (plan_.job.power.is_budgeted() || slack_.any()) {
     auto of = power::pacer_options_of(plan_.job.power, epoch());
     slack_.begin(of);
-    of.recorded = [made_of = o] { train::note_spawn_record(made_of); };
-    o.pacer = parent_.spawn_pacer(std::move(of), o.reporter);
+    o.pacer = parent_.spawn_pacer(std::move(of), o);
   }
   if (options_.recovers)
     o.launcher = world_.spawn(0, sim::launcher, [this](const std::string& node) { order(node); });

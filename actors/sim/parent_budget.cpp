@@ -252,17 +252,22 @@ std::optional<std::string> parent_budget::speaker(const caf::strong_actor_ptr& w
   return node == place_ + 1 ? std::optional<std::string>(neighbour_child) : std::nullopt;
 }
 
-pacer_actor parent_budget::spawn_pacer(power::pacer_options options,
-                                       const reporter_actor& reporter) {
+pacer_actor parent_budget::spawn_pacer(power::pacer_options options, train::spawn_record made_of) {
+  made_of.incarnation = any() ? ++heads_ : 0;
+  options.recorded = [made_of] { train::note_spawn_record(made_of); };
   if (!any()) return where_.spawn(0, power::pacer, std::move(options));
-  auto& p = options.parent.emplace();
-  p.named = "auto";
-  p.incarnation = ++heads_;
-  p.find = [] { return power::budget_parent{parent_name, parent_host, parent_port, {}}; };
-  p.connector = [made = where_.spawn(0, sim::connector, &room_, 0)](caf::actor_system&) {
+  power::finder_options finder;
+  finder.find = [] { return power::budget_parent{parent_name, parent_host, parent_port, {}}; };
+  finder.connector = [made = where_.spawn(0, sim::connector, &room_, 0)](caf::actor_system&) {
     return made;
   };
-  p.reporter = reporter;
+  auto& p = options.parent.emplace();
+  p.named = "auto";
+  p.incarnation = made_of.incarnation;
+  p.finder = [made = where_.spawn(0, power::budget_finder, std::move(finder))](caf::actor_system&) {
+    return made;
+  };
+  p.reporter = made_of.reporter;
   watch_.begin();
   holds_.begin();
   const auto out = where_.spawn(0, power::pacer, std::move(options));

@@ -21,6 +21,7 @@
 #include <optional>
 #include <string>
 
+#include "actors/job/spawn_record.hpp"
 #include "actors/power/budget.hpp"
 #include "actors/power/pacer.hpp"
 #include "actors/sim/environment.hpp"
@@ -63,7 +64,7 @@ class parent_budget {
   static int places_of(const simulation_options& options);
 
   /// The pacer of a head that begins, under the budget where there is one.
-  pacer_actor spawn_pacer(power::pacer_options options, const reporter_actor& reporter);
+  pacer_actor spawn_pacer(power::pacer_options options, train::spawn_record made_of);
 
   bool any() const { return first_.budget_mw > 0; }
   /// Whether that befalls the budget or its children, not the job.

@@ -242,7 +242,7 @@ trace::gateway_options gateway_of(const launch& l, const reporter_options& talk)
           l.power.shown()};
 }
 
-/// Under a power budget it reads the files by which that is found.
+/// Under a power budget it reads how long this process has computed.
 pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
                         const reporter_actor& reporter) {
   const auto& job = l.plan.job;
@@ -260,6 +260,9 @@ pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
   }
   train::spawn_record made_of{l.from.epoch};
   made_of.plan = l.plan;
+  made_of.reporter = reporter;
+  made_of.machine = options.machine;
+  if (options.parent) made_of.incarnation = options.parent->incarnation;
   options.recorded = [made_of = std::move(made_of)] { train::note_spawn_record(made_of); };
   return options.parent ? system.spawn<caf::detached>(power::pacer, options)
                         : system.spawn(power::pacer, options);

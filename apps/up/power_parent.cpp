@@ -156,9 +156,11 @@ std::optional<power::parent_options> power_parent_of(const power_joiner& who,
   out.child = who.name;
   out.incarnation =
       next_incarnation(std::filesystem::path(who.output) / "power.incarnation", clock_now_ns());
-  out.find = [who] { return find_power_parent(who); };
-  out.prove = cluster::prove_to;
-  out.connector = cluster::connector;
+  power::finder_options finder{who.name, [who] { return find_power_parent(who); },
+                               cluster::prove_to, cluster::connector};
+  out.finder = [finder = std::move(finder)](caf::actor_system& system) {
+    return system.spawn<caf::detached>(power::budget_finder, finder);
+  };
   out.reporter = reporter;
   return out;
 }

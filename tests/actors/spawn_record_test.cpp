@@ -70,6 +70,17 @@ TEST_CASE("spawn record: a file holds every handle by its name, and none where t
                none->observer || none->reporter || none->run || none->worker));
 }
 
+TEST_CASE("spawn record: a file holds which life a pacer is of, and whose time it counts") {
+  named f;
+  spawn_record r;
+  r.incarnation = 1'780'000'000'000'000'000;
+  r.machine = "boot";
+  const auto read = f.through_a_file(r);
+  REQUIRE(read);
+  CHECK(read->incarnation == r.incarnation);
+  CHECK(read->machine == "boot");
+}
+
 TEST_CASE("spawn record: roles of earlier versions' recordings are those of today") {
   named f;
   spawn_record r;

@@ -41,19 +41,25 @@ struct leased_pacer : scripted_pacer {
     p.named = "auto";
     p.child = "gpt-a";
     p.incarnation = 9;
-    p.find = [this]() -> result<budget_parent> {
+    finder_options finder{p.child, {}, {}, {}};
+    finder.find = [this]() -> result<budget_parent> {
       if (not_found) return *not_found;
       if (certified) return budget_parent{"row0", "127.0.0.1", budget_port, {}};
       return budget_parent{"row0", "127.0.0.1", budget_port, tls::proof{}};
     };
-    p.prove = [this](uint16_t port, const tls::proof&) {
+    finder.prove = [this](uint16_t port, const tls::proof&) {
       CHECK(port == budget_port);
       proved.push_back(wires->tried.size());
       const auto kept = std::make_shared<const int>(0);
       proof = kept;
       return kept;
     };
-    p.connector = [made = spawn(scripted_connector, wires)](caf::actor_system&) { return made; };
+    finder.connector = [made = spawn(scripted_connector, wires)](caf::actor_system&) {
+      return made;
+    };
+    p.finder = [made = spawn(budget_finder, std::move(finder))](caf::actor_system&) {
+      return made;
+    };
     p.reporter = reporter.as<reporter_actor>();
     pacer_options options{budget_w, pacer_epoch, std::move(p), {}, "boot", [this] { return head; }};
     options.dry_run = dry_run;

@@ -70,11 +70,17 @@ struct held_rack : troupe::test::actor_fixture {
     p.named = "auto";
     p.child = "rack7";
     p.incarnation = 9;
-    p.find = []() -> result<budget_parent> {
+    finder_options finder{p.child, {}, {}, {}};
+    finder.find = []() -> result<budget_parent> {
       return budget_parent{"row0", "127.0.0.1", agents_port, tls::proof{}};
     };
-    p.prove = [](uint16_t, const tls::proof&) { return std::make_shared<const int>(0); };
-    p.connector = [made = spawn(scripted_connector, wires)](caf::actor_system&) { return made; };
+    finder.prove = [](uint16_t, const tls::proof&) { return std::make_shared<const int>(0); };
+    finder.connector = [made = spawn(scripted_connector, wires)](caf::actor_system&) {
+      return made;
+    };
+    p.finder = [made = spawn(budget_finder, std::move(finder))](caf::actor_system&) {
+      return made;
+    };
     auto& held = o.held.emplace();
     held.node = "rack7";
     held.meter = meter.as<meter_actor>();

@@ -60,11 +60,15 @@ struct scripted_levels : scripted_budget {
     above.named = "auto";
     above.child = o.name;
     above.incarnation = life;
-    above.find = [this]() -> result<power::budget_parent> {
+    power::finder_options finder{o.name, {}, {}, {}};
+    finder.find = [this]() -> result<power::budget_parent> {
       if (is_cut) return error{errc::not_found, "no power budget is served on this machine"};
       return power::budget_parent{"row0", "127.0.0.1", row_port, {}};
     };
-    above.connector = [made = connector](caf::actor_system&) { return made; };
+    finder.connector = [made = connector](caf::actor_system&) { return made; };
+    above.finder = [made = spawn(power::budget_finder, std::move(finder))](caf::actor_system&) {
+      return made;
+    };
     o.parent = std::move(above);
     rack = spawn(power::budget, o);
     proved[caf::actor_cast<caf::strong_actor_ptr>(rack)->id()] = "rack0";
