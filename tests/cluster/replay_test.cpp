@@ -1,7 +1,9 @@
 // A cluster of real processes records its actors; what is recorded is replayed through the program.
 #include <csignal>
 
+#include "tests/cluster/constant_watts.hpp"
 #include "tests/cluster/job_files.hpp"
+#include "tests/cluster/served_row.hpp"
 
 using namespace troupe::cluster_test;
 using nlohmann::json;
@@ -99,6 +101,28 @@ TEST_CASE("replay: a real run's actors do the same again") {
   CHECK(run({"replay", (job / "job.toml").string()}).code == 65);
   CHECK(run({"replay", (job / "none").string()}).code == 66);
   fs::remove(job / "data.txt");
+}
+
+TEST_CASE("replay: the pacer of a job under a power budget decides the same again") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  served_row row(
+      budget_file(signs.folder, "row0", 120, child_of_budget("gpt-a", "high", 10, 60, 120)));
+  REQUIRE(until_row_knows());
+  job_files job;
+  auto words = job.up(with(with(constant_watts, {"job.name=gpt-a", "power.parent=auto"}), endless));
+  words.insert(words.end(), {"--record-actor", "pacer"});
+  program up(words);
+  REQUIRE(up.until_step(20));
+  up.signal(SIGINT);
+  REQUIRE(up.wait() == 128 + SIGINT);
+  const auto o = replayed(job / "run/actors-head.trace", "pacer");
+  INFO(o.dump());
+  CHECK(o["same"] == true);
+  CHECK(o["messages"].get<int>() > 20);
+  CHECK(o["handled"] == o["messages"]);
+  CHECK(o["said_now"].get<int>() > 20);
+  row.end();
 }
 
 TEST_CASE("replay: what actors said of themselves when they were asked they say again") {
