@@ -54,7 +54,7 @@ struct spawn_record {
   swapper_actor swapper = {};  ///< of a worker; none where all is in memory
   /// Coordinator: of nodes that may split the layers, the oldest first.
   std::vector<io::perf::past_pace> paces = {};
-  finder_actor finder = {};    ///< pacer in a replay, which it spawned then
+  std::vector<finder_actor> finders = {};  ///< pacer in a replay, which it spawned then
   uint64_t incarnation = 0;    ///< pacer: as parent_options; 0: no budget is above its job
   std::string machine = {};    ///< pacer: as pacer_options
 

@@ -50,15 +50,17 @@ inline constexpr std::string_view replaced_reason = "another process works as th
 struct pacer_state;
 using pacer_pointer = traced_pointer<pacer_actor, pacer_state>;
 
-/// From now on the pacer has it; `changed` is called where what is known of it has.
-void begin_job_parent(pacer_pointer self, const parent_options& options,
+struct fed_part;
+
+/// From now on the part has it; `changed` is called where what is known of it has.
+void begin_job_parent(pacer_pointer self, fed_part& part, const parent_options& options,
                       std::function<void()> changed);
 /// The cap of now, in milliwatts; a lease that has lapsed is said.
-int64_t cap_of_now(pacer_pointer self);
+int64_t cap_of_now(pacer_pointer self, fed_part& part);
 /// PPL-6: of a job, whenever what it follows may have changed.
 void note_actuation(job_parent& p, int64_t now_ns);
 /// PPL-4: before the run is told to pause.
-void save_if_shed(pacer_pointer self);
+void save_if_shed(pacer_pointer self, job_parent& p);
 /// Why no step may begin, a sentence; empty: steps may.
 std::string why_held(const job_parent& p);
 

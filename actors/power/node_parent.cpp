@@ -82,6 +82,7 @@ void begin_node_parent(budget_pointer self, const parent_options& options) {
   p.says_unfound = true;
   p.changed = [] {};  // the next tick has it
   begin_link(self, p);
+  self->set_down_handler([self, &p](const caf::down_msg& m) { parent_down(self, p, m); });
 }
 
 own_cap own_cap_of_now(budget_pointer self) {

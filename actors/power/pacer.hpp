@@ -28,17 +28,24 @@
 //   PCR-7  What the budget above holds a step back by (step_phase_policy.hpp) is told to the run
 //     once, and not while no step may begin. That step judges no pace (JPP-2).
 //
+//   PCR-8  Of a job whose machines hang on several power budgets each rack has a pace by what its
+//     own budget has granted, and by its own machines alone; the job has the least of them, and its
+//     own budget's. What a rack cannot use for that it does not ask for (fed_part.hpp).
+//
 // Failure policy: a run with a budget, its own or one above it, ends with it, for nothing computes
 // that nobody measures; one without does without.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/base/traced.hpp"
+#include "actors/power/fed_part.hpp"
 #include "actors/power/job_pace_policy.hpp"
 #include "actors/power/job_parent.hpp"
 #include "actors/power/job_slack.hpp"
@@ -53,6 +60,12 @@ struct power_section;
 }
 
 namespace troupe::power {
+
+/// A power budget above a part of the job, and the nodes that it feeds.
+struct rack_options {
+  parent_options parent;
+  std::vector<std::string> nodes;
+};
 
 struct pacer_options {
   double budget_w = 0;  ///< 0: none
@@ -72,24 +85,26 @@ struct pacer_options {
   bool dry_run = false;  ///< PCR-6; of a job
   slack_look slack = {};  ///< empty: the job takes none
   std::optional<profile_order> profiles = {};  ///< what that is planned by is measured first
+  std::vector<rack_options> racks = {};        ///< instead of `parent`; spawn it detached. PCR-8
 };
 
 /// What a job's own configuration says of it; not in it is what is above the job.
 pacer_options pacer_options_of(const config::power_section& said, uint32_t epoch);
 
-struct pacer_state {
+/// The job as a whole is a part, under `parent` or its own budget alone.
+struct pacer_state : fed_part {
   static inline const char* name = "pacer";
-  job_pace_policy policy;
-  double own_w = 0;        ///< power.budget_w as of now; 0: none
-  uint32_t step_pace = 0;  ///< of the step that is made, or in force; 0: none is
-  bool paused = false;     ///< a person wants no steps made
-  bool braked = false;     ///< the run is told to hold its step
-  bool moves_limits = false;  ///< by its pace: what meters say of them bounds no full speed
-  bool brake_armed = false;  ///< and all its ranks can hear that
-  bool dry_run = false;      ///< PCR-6
-  job_pace_policy::verdict decided{};  ///< last
-  step_phase_policy phase;             ///< of its steps against those of others under its parent
-  std::optional<job_parent> parent;
+  std::deque<fed_part> racks;  ///< PCR-8
+  double own_w = 0;            ///< power.budget_w as of now; 0: none
+  uint32_t step_pace = 0;      ///< of the step that is made, or in force; 0: none is
+  bool paused = false;         ///< a person wants no steps made
+  bool braked = false;         ///< the run is told to hold its step
+  bool moves_limits = false;   ///< by its pace: what meters say of them bounds no full speed
+  bool brake_armed = false;    ///< and all its ranks can hear that
+  bool dry_run = false;        ///< PCR-6
+  job_pace_policy::verdict decided{};  ///< last, by all parts
+  size_t binds = 0;         ///< whose that is: 0: the whole job's; else the rack of that number
+  step_phase_policy phase;  ///< of its steps against those of others under its parent
   std::optional<machine_hold> held;
   std::optional<job_slack> slack;
   pacer_journal journal;

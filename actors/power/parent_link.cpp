@@ -117,7 +117,6 @@ void begin_link(Self self, parent_link& l) {
   note_spawned("finder", l.finder);
   self->attach_functor(
       [finder = l.finder] { caf::anon_send_exit(finder, caf::exit_reason::user_shutdown); });
-  self->set_down_handler([self, &l](const caf::down_msg& m) { parent_down(self, l, m); });
 }
 
 template <class Self>

@@ -88,18 +88,27 @@ io::perf::part_times recorded_times(const fbs::SpawnRecordT& record) {
   return out;
 }
 
-/// What it asks of its finder is answered by the recording; nobody looks for a budget here.
+power::parent_options parent_of(const train::spawn_record& r, const std::string& named,
+                                const finder_actor& finder) {
+  power::parent_options out;
+  out.named = named;
+  out.child = r.plan.job.job.name;
+  out.incarnation = r.incarnation;
+  out.reporter = r.reporter;
+  out.finder = [finder](caf::actor_system&) { return finder; };
+  return out;
+}
+
+/// What it asks of its finders is answered by the recording; nobody looks for a budget here.
 power::pacer_options pacer_of(const train::spawn_record& r) {
   auto out = power::pacer_options_of(r.plan.job.power, r.epoch);
   out.machine = r.machine;
   if (!r.machine.empty()) out.processor_time = [] { return gpu::processor_seconds(); };
   if (r.incarnation == 0) return out;
-  auto& above = out.parent.emplace();
-  above.named = r.plan.job.power.parent;
-  above.child = r.plan.job.job.name;
-  above.incarnation = r.incarnation;
-  above.reporter = r.reporter;
-  above.finder = [made = r.finder](caf::actor_system&) { return made; };
+  const auto& racks = r.plan.job.power.racks;
+  for (size_t i = 0; i < racks.size(); ++i)
+    out.racks.push_back({parent_of(r, racks[i].parent, r.finders[i]), racks[i].nodes});
+  if (racks.empty()) out.parent = parent_of(r, r.plan.job.power.parent, r.finders.front());
   return out;
 }
 
@@ -160,11 +169,11 @@ status says_pacer(const logged_actor& log) {
         errc::unavailable,
         fmt::format("{} cannot be replayed: no recording holds the plan of its slack", log.path),
         "a pacer whose job takes no slack can be replayed"};
-  if (job.power.parent.empty() || log.record->incarnation != 0) return {};
+  if (!job.power.has_parent() || log.record->incarnation != 0) return {};
   return error{errc::unavailable,
                fmt::format("{} cannot be replayed: an earlier version of the program has recorded "
-                           "it, which did not tell how it found the power budget above ({})",
-                           log.path, job.power.parent),
+                           "it, which did not tell how it found the power budget above",
+                           log.path),
                "record it again"};
 }
 

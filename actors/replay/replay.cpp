@@ -235,8 +235,9 @@ class replayer {
       record.replicator = caf::actor_cast<replicator_actor>(stubs_.spawned("replicator"));
       record.run = caf::actor_cast<run_actor>(stubs_.spawned("run"));
     }
-    if (record.incarnation != 0)  // as is whom a pacer spawned
-      record.finder = caf::actor_cast<finder_actor>(stubs_.spawned("finder"));
+    if (record.incarnation != 0)  // as are those whom a pacer spawned
+      for (size_t n = 0; n < std::max<size_t>(1, record.plan.job.power.racks.size()); ++n)
+        record.finders.push_back(caf::actor_cast<finder_actor>(stubs_.spawned("finder")));
     TROUPE_TRY(who, make_actor(log_, std::move(record), world_));
     actor_ = std::move(who);
     stubs_.is_myself(handle_name(actor_));

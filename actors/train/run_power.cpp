@@ -17,7 +17,7 @@
 namespace troupe::train {
 
 bool may_brake(const run_state& st) {
-  return !st.job.wanted().power.parent.empty();
+  return st.job.wanted().power.has_parent();
 }
 
 namespace {

@@ -448,7 +448,7 @@ caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::Build
   st.computed_us = 0;  // another engine's
   st.at = *at;
   st.documents = (*job)->data.reset_attention;
-  st.may_brake = !(*job)->power.parent.empty();
+  st.may_brake = (*job)->power.has_parent();
   st.gate.may_brake(st.may_brake);
   st.gate.stretches(!(*job)->power.is_by_actuator());
   auto rp = self->make_response_promise<msg<fbs::StageReady>>();

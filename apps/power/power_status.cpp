@@ -11,9 +11,11 @@
 #include "apps/control/session.hpp"
 #include "apps/power/power.hpp"
 #include "apps/power/prometheus.hpp"
+#include "apps/power/rack_rows.hpp"
 #include "apps/power/tree_report.hpp"
 #include "apps/power/watts.hpp"
 #include "apps/talk.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/printable.hpp"
 
 namespace troupe::apps::power_verb {
@@ -78,6 +80,7 @@ double pace_percent(const fbs::PacerStatusT& p) {
 /// " (row0, lease 3.1 s)"; empty where no power budget is above the job.
 std::string lease_text(const fbs::PacerStatusT& p) {
   if (p.parent.empty()) return "";
+  if (!p.racks.empty()) return fmt::format(" (of {})", counted(p.racks.size(), "power budget"));
   return fmt::format(" ({}, {})", printable(p.parent),
                      p.cap_w < 0            ? "no lease yet"
                      : p.lease_left_ms == 0 ? "its lease has lapsed"
@@ -143,8 +146,9 @@ std::string status_text(const job_power& job) {
   if (job.waited_ms > 0) out += fmt::format("  held up for {:.1f} s", job.waited_ms / 1e3);
   out += "\n";
   if (!p.reason.empty()) out += "waits: " + printable(p.reason) + "\n";
-  if (!p.parent_problem.empty())
+  if (!p.parent_problem.empty() && p.racks.empty())
     out += fmt::format("{} is not heard: {}\n", printable(p.parent), printable(p.parent_problem));
+  for (const auto& line : rack_lines(p)) out += line + "\n";
   if (p.reason.empty() && !p.decided.empty()) out += "changed " + printable(p.decided) + "\n";
   if (!p.slack.empty()) out += "slack " + printable(p.slack) + "\n";
   for (const auto& c : job.controls) out += control_text(c);
@@ -178,6 +182,7 @@ std::string status_json(const job_power& job) {
       {"full_w", number_or_null(p.full_w)},
       {"energy_j", number_or_null(job.energy_j)},
       {"power_wait_ms", job.waited_ms}};
+  if (!p.racks.empty()) j["racks"] = racks_json(p);
   if (!p.slack.empty()) j["slack"] = p.slack;
   for (const auto& c : job.controls)
     j["controls"].push_back({{"control", c.control},
@@ -212,14 +217,7 @@ std::string status_prometheus(const job_power& job) {
   if (p.budget_w > 0)
     out += metric_family(budget_watts_name, "gauge", budget_watts_help) +
            fmt::format("{}{{job={}}} {}\n", budget_watts_name, name, p.budget_w);
-  if (p.cap_w >= 0)
-    out +=
-        metric_family("troupe_power_cap_watts", "gauge", "What the power budget above it grants.") +
-        fmt::format("troupe_power_cap_watts{{job={},parent={}}} {}\n", name, label_value(p.parent),
-                    p.cap_w) +
-        metric_family("troupe_power_lease_seconds", "gauge", "What is left of its lease.") +
-        fmt::format("troupe_power_lease_seconds{{job={},parent={}}} {}\n", name,
-                    label_value(p.parent), static_cast<double>(p.lease_left_ms) / 1e3);
+  out += caps_prometheus(job.job, p);
   out += metric_family("troupe_power_pace_ratio", "gauge",
                        "The share of its speed that its budget leaves.") +
          fmt::format("troupe_power_pace_ratio{{job={}}} {}\n", name, pace_percent(p) / 100);

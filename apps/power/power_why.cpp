@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/power/job_parent.hpp"
+#include "apps/power/rack_rows.hpp"
 #include "apps/power/tree_report.hpp"
 #include "apps/power/watts.hpp"
 #include "io/base/counted.hpp"
@@ -315,7 +316,8 @@ power_why why_by_job(const std::string& job, const fbs::PacerStatusT& p) {
   if (!p.reason.empty()) out.reasons.push_back("no step begins: " + printable(p.reason));
   if (p.reason.empty() && !p.decided.empty() && !out.is_refused)  // also that a dry run alone has
     out.reasons.push_back("its pace was changed " + printable(p.decided));
-  if (!p.parent.empty()) add_of_parent(p, out.reasons);
+  for (auto& line : rack_lines(p)) out.reasons.push_back(std::move(line));
+  if (!p.parent.empty() && p.racks.empty()) add_of_parent(p, out.reasons);
   if (!p.slack.empty()) out.reasons.push_back("its slack is " + printable(p.slack));
   if (p.budget_w > 0 && p.full_w > p.budget_w)
     out.reasons.push_back(fmt::format("at full speed it would draw {}",

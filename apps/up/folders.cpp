@@ -38,7 +38,7 @@ std::vector<std::string> written_names(const config::job& job) {
   std::vector<std::string> out{"log.jsonl", "audit.jsonl", "incidents.jsonl", data_mark_file};
   if (job.predict.enabled && job.predict.store.empty())
     out.emplace_back(troupe::predict::usual_store);
-  if (!job.power.parent.empty()) out.emplace_back("power.incarnation");
+  if (job.power.has_parent()) out.emplace_back("power.incarnation");
   if (job.power.is_budgeted())
     for (auto& name : power_verb::journal_names("power.jsonl")) out.push_back(std::move(name));
   for (const auto& node : job.cluster.node) out.push_back(node.name + ".log");

@@ -247,13 +247,15 @@ pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
                         const reporter_actor& reporter) {
   const auto& job = l.plan.job;
   auto options = power::pacer_options_of(job.power, l.from.epoch);
-  options.parent = power_parent_of(joiner_of(job), reporter);
+  options.racks = power_racks_of(job, reporter);
+  if (options.racks.empty()) options.parent = power_parent_of(joiner_of(job), reporter);
+  const bool is_below = options.parent || !options.racks.empty();
   options.journal = l.power.journal();
   if (l.slack) {
     options.slack = l.slack->look();
     options.profiles = l.slack->profiles();
   }
-  if (options.parent) {
+  if (is_below) {
     const auto here = cluster::this_host();
     options.machine = cluster::machine_of(here->facts());
     options.processor_time = [here] { return here->processor_time(); };
@@ -262,10 +264,12 @@ pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
   made_of.plan = l.plan;
   made_of.reporter = reporter;
   made_of.machine = options.machine;
-  if (options.parent) made_of.incarnation = options.parent->incarnation;
+  if (is_below)
+    made_of.incarnation =
+        options.parent ? options.parent->incarnation : options.racks[0].parent.incarnation;
   options.recorded = [made_of = std::move(made_of)] { train::note_spawn_record(made_of); };
-  return options.parent ? system.spawn<caf::detached>(power::pacer, options)
-                        : system.spawn(power::pacer, options);
+  return is_below ? system.spawn<caf::detached>(power::pacer, options)
+                  : system.spawn(power::pacer, options);
 }
 
 /// What a job computes with is a part of what it learns: it is said here.

@@ -93,6 +93,25 @@ uint64_t last_number(const std::filesystem::path& file) {
   return out < beyond_clocks ? out : 0;
 }
 
+uint64_t new_incarnation(const std::string& output) {
+  return next_incarnation(std::filesystem::path(output) / "power.incarnation", clock_now_ns());
+}
+
+power::parent_options parent_options_of(const power_joiner& who, uint64_t incarnation,
+                                        const reporter_actor& reporter) {
+  power::finder_options finder{who.name, [who] { return find_power_parent(who); },
+                               cluster::prove_to, cluster::connector};
+  power::parent_options out;
+  out.named = who.parent;
+  out.child = who.name;
+  out.incarnation = incarnation;
+  out.finder = [finder = std::move(finder)](caf::actor_system& system) {
+    return system.spawn<caf::detached>(power::budget_finder, finder);
+  };
+  out.reporter = reporter;
+  return out;
+}
+
 }  // namespace
 
 power_joiner joiner_of(const config::job& job) {
@@ -151,17 +170,19 @@ uint64_t next_incarnation(const std::filesystem::path& file, uint64_t clock_ns) 
 std::optional<power::parent_options> power_parent_of(const power_joiner& who,
                                                      const reporter_actor& reporter) {
   if (who.parent.empty()) return std::nullopt;
-  power::parent_options out;
-  out.named = who.parent;
-  out.child = who.name;
-  out.incarnation =
-      next_incarnation(std::filesystem::path(who.output) / "power.incarnation", clock_now_ns());
-  power::finder_options finder{who.name, [who] { return find_power_parent(who); },
-                               cluster::prove_to, cluster::connector};
-  out.finder = [finder = std::move(finder)](caf::actor_system& system) {
-    return system.spawn<caf::detached>(power::budget_finder, finder);
-  };
-  out.reporter = reporter;
+  return parent_options_of(who, new_incarnation(who.output), reporter);
+}
+
+std::vector<power::rack_options> power_racks_of(const config::job& job,
+                                                const reporter_actor& reporter) {
+  std::vector<power::rack_options> out;
+  if (job.power.racks.empty()) return out;
+  auto who = joiner_of(job);
+  const auto incarnation = new_incarnation(who.output);
+  for (const auto& rack : job.power.racks) {
+    who.parent = rack.parent;
+    out.push_back({parent_options_of(who, incarnation, reporter), rack.nodes});
+  }
   return out;
 }
 

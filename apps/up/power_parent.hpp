@@ -16,7 +16,9 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "actors/power/pacer.hpp"
 #include "actors/power/parent_link.hpp"
 #include "io/config/heads.hpp"
 #include "io/config/job.hpp"
@@ -58,5 +60,8 @@ uint64_t next_incarnation(const std::filesystem::path& file, uint64_t clock_ns);
 /// budget is above. `reporter`: of a job.
 std::optional<power::parent_options> power_parent_of(const power_joiner& who,
                                                      const reporter_actor& reporter = {});
+/// The same of a job whose machines hang on several budgets, by nodes; empty: they do not.
+std::vector<power::rack_options> power_racks_of(const config::job& job,
+                                                const reporter_actor& reporter);
 
 }  // namespace troupe::apps

@@ -132,6 +132,10 @@ std::string name_fault(std::string_view text);
 void check_log_rules(builder& b);
 /// Checks the drills (J-8).
 void check_drills(builder& b);
+/// Which power budgets the job's machines hang on, where nodes name them (J-10).
+void derive_racks(builder& b);
+/// Checks them.
+void check_racks(builder& b);
 /// Checks that cluster.tls is whole or absent.
 void check_tls(builder& b);
 /// Fills what is derived from other keys.

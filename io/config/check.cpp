@@ -462,10 +462,10 @@ void check_power(builder& b) {
     b.rule(false, {"power.parent_key", "power.parent"}, fault->what, fault->hint);
   else if (fault)
     b.rule(false, {"power.parent"}, fault->what, fault->hint);
-  b.rule(p.parent.empty() || p.meter_interval_ms > 0, {"power.parent", "power.meter_interval_ms"},
+  b.rule(!p.has_parent() || p.meter_interval_ms > 0, {"power.parent", "power.meter_interval_ms"},
          "a granted budget cannot be kept where no meter is read (meter_interval_ms = 0)",
          "leave power.meter_interval_ms out");
-  if (!p.parent.empty()) check_leased(b);
+  if (p.has_parent()) check_leased(b);
 }
 
 void check_model(builder& b) {
@@ -655,6 +655,7 @@ void fit_warmup(builder& b) {
 void derive(builder& b) {
   derive_paths(b);
   derive_nodes(b);
+  derive_racks(b);
   derive_model(b);
   derive_work(b);
 }
@@ -670,6 +671,7 @@ void check(builder& b) {
   check_network(b);
   check_heartbeats(b);
   check_power(b);
+  check_racks(b);
   check_model(b);
   check_stages(b);
   check_places(b);

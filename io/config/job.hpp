@@ -22,6 +22,8 @@
 //     of them has; all of them can be used: names are unique, and each match is RE2's or empty.
 // J-8 Each drill of inject names a rank or a node that the job has, and a wrong bit can be found.
 // J-9 data.path or data.source says what is trained on, never both.
+// J-10 Where nodes hang on several power budgets power.racks has each of them, with its nodes, and
+//     each node is in one; else it is empty.
 // Paths are as written: relative ones are relative to the working directory of the process that
 // reads them.
 #pragma once
@@ -94,6 +96,7 @@ struct node_spec {
   std::string host;     ///< where it runs: an address or name; "localhost" for local ones
   int64_t workers = 0;  ///< workers (devices) on it; at least 1 once settled
   bool spare = false;   ///< it stands in for a node that is lost; until then it runs no ranks
+  std::string power_parent = {};  ///< that feeds its machine (power_rack); empty: power.parent
   bool operator==(const node_spec&) const = default;
 };
 
@@ -479,6 +482,15 @@ struct predict_section {
   bool operator==(const predict_section&) const = default;
 };
 
+/// What one power budget feeds of a job whose machines hang on several.
+struct power_rack {
+  std::string parent;              ///< as power.parent
+  std::vector<std::string> nodes;  ///< their names, spares among them
+  bool operator==(const power_rack&) const = default;
+};
+/// Power budgets above a job at most.
+inline constexpr size_t most_power_racks = 256;
+
 /// [power]
 struct power_section {
   int64_t meter_interval_ms = 1000;  ///< between two readings of a node's meters; 0 = none are read
@@ -499,10 +511,15 @@ struct power_section {
   slack_source slack = slack_source::off;  ///< lower clocks where no step becomes longer by them
   std::string profile;    ///< a file (clock_profile.hpp): what operations take and draw, by clock
   double blocking_w = 0;  ///< of a device that waits for another stage
+  /// No key: what nodes name as theirs (cluster.node.power_parent), of several; empty: all hang on
+  /// `parent`.
+  std::vector<power_rack> racks = {};
   bool operator==(const power_section&) const = default;
 
   /// Whether something bounds what the job's machines draw, or how fast that rises.
-  bool is_budgeted() const { return budget_w > 0 || !parent.empty() || ramp_w_s > 0; }
+  bool is_budgeted() const { return budget_w > 0 || has_parent() || ramp_w_s > 0; }
+  /// Whether a power budget above the job grants it watts, or several do.
+  bool has_parent() const { return !parent.empty() || !racks.empty(); }
   bool takes_slack() const { return slack != slack_source::off; }
   /// Whether something is to make the job's devices slower for its pace, instead of pauses, or for
   /// slack.

@@ -15,6 +15,10 @@ constinit const property node_rows[] = {
                                         "Its workers; 0 = cluster.workers_per_node", within(0, 64)),
     row<node_spec, &node_spec::spare>("cluster.node.spare",
                                       "It runs no ranks until it stands in for a lost node"),
+    row<node_spec, &node_spec::power_parent>(
+        "cluster.node.power_parent",
+        "The power budget that its machine hangs on, as power.parent names one, where the job's "
+        "machines hang on several; empty = power.parent"),
 };
 
 constinit const property source_rows[] = {

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/power/power_why.hpp"
@@ -172,6 +174,42 @@ TEST_CASE("power status: under a power budget it says whose, and what is left of
   pacer.reason.clear();  // no step begins, for what a machine draws is not known yet
   CHECK(status_prometheus(job_power_in(view)).find("troupe_power_held{job=\"gpt-a\"} 1\n") !=
         std::string::npos);
+}
+
+TEST_CASE("power status: each power budget that a job hangs on has its line, its caps and why") {
+  auto view = view_of_three(84);
+  auto& pacer = *view.nodes.front()->actors.front()->values->pacer;
+  pacer.parent = "row1";
+  pacer.cap_w = 40;
+  for (const auto& [parent, cap_w, pace] : {std::tuple{"row0", 44.0, 93.0}, {"row1", 40.0, 52.0}}) {
+    auto& rack = *pacer.racks.emplace_back(std::make_unique<fbs::PacerRackT>());
+    rack.parent = parent;
+    rack.nodes = {std::string("node") + parent[3]};
+    rack.cap_w = cap_w;
+    rack.power_w = 20.5;
+    rack.pace_percent = pace;
+    rack.lease_left_ms = 3140;
+  }
+  pacer.racks.back()->problem = "it is gone";
+  const auto text = status_text(job_power_in(view));
+  CHECK(text.starts_with("gpt-a  ~41.0 of 84 W (of 2 power budgets)  49 %  pace 52 %"));
+  const std::string of_row1 =
+      "row1 feeds node1: ~20.5 of 40 W, lease 3.1 s, which leaves 52 % of full speed (not heard: "
+      "it is gone)";
+  CHECK(text.find("\nrow0 feeds node0: ~20.5 of 44 W, lease 3.1 s, which leaves 93 % of full "
+                  "speed\n" +
+                  of_row1 + "\n") != std::string::npos);
+  const auto j = nlohmann::json::parse(status_json(job_power_in(view)));
+  REQUIRE(j["racks"].size() == 2);
+  CHECK(j["racks"][0]["problem"].is_null());
+  CHECK(j["racks"][1]["cap_w"] == 40.0);
+  CHECK(j["racks"][1]["nodes"] == nlohmann::json{"node1"});
+  const auto gauges = status_prometheus(job_power_in(view));
+  for (const auto* parent : {"row0", "row1"})
+    CHECK(gauges.find(fmt::format("troupe_power_cap_watts{{job=\"gpt-a\",parent=\"{}\"}}",
+                                  parent)) != std::string::npos);
+  const auto why = why_by_job(job_power_in(view));
+  CHECK(std::ranges::count(why.reasons, of_row1) == 1);
 }
 
 TEST_CASE("power status: how long a lesser cap takes to be in force is said once it was measured") {
