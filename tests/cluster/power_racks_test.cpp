@@ -87,7 +87,7 @@ TEST_CASE("PCR-8: power racks: one budget that holds the job's work holds it, an
   REQUIRE(up.until_step(static_cast<int>(up.losses().size()) + 3));
   second.up.signal(SIGKILL);  // its lease lapses
   REQUIRE(up.until_error_has("the lease of the power budget row1 has lapsed"));
-  const auto why = run({"power", "why", "--connect", job_address(up)});
+  const auto why = told_at_console(up, "power why");
   INFO(why.out, why.err);
   CHECK(why.out.find("row1 feeds node1") != std::string::npos);
   up.signal(SIGINT);
