@@ -135,7 +135,8 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   [[maybe_unused]] auto [u1, u2, u3, u4] = v13[0];
   [[maybe_unused]] auto [h1, h2, h3, h4, h5, h6, h7, h8, h9, h10, h11] = j.health;
   [[maybe_unused]] auto [o1, o2, o3] = h11[0];
-  [[maybe_unused]] auto [w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14] = j.power;
+  [[maybe_unused]] auto [w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14,
+                         w15] = j.power;
   [[maybe_unused]] auto [b1, b2, b3, b4, b5, b6, b7] = j.predict;
   [[maybe_unused]] auto [l1, l2] = j.log;
   [[maybe_unused]] auto [i1, i2, i3, i4, i5] = drill_spec{};

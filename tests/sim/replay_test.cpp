@@ -31,116 +31,17 @@
 #include "tests/gpu/predict/fitted_prior.hpp"
 #include "tests/io/scratch.hpp"
 #include "tests/sim/quiet.hpp"
+#include "tests/sim/recorded.hpp"
 #include "trace/trace_file.hpp"
 
 using namespace troupe;
 using namespace troupe::replay;
+using namespace troupe::replay::test;
 
 namespace {
 
-sim::simulation_options small() {
-  sim::simulation_options o;
-  o.nodes = 2;
-  o.pipeline = 2;
-  o.steps = 3;
-  o.validate_every = 2;
-  o.checkpoint_every = 2;
-  return o;
-}
-
-/// A recording of the actors of a simulated cluster.
-struct recorded {
-  scratch folder;
-  std::filesystem::path file = folder / "r.trace";
-
-  explicit recorded(const std::string& actors, const sim::simulation_options& o = small()) {
-    const recording logs(o.in, {actors, file, "sim", "here"});
-    const auto done = sim::simulate(o);
-    REQUIRE(done);
-    CHECK_MESSAGE(!done->violation, done->violation.value_or(""));
-  }
-
-  actor_logs read() const {
-    auto all = read_actor_logs(file);
-    REQUIRE_MESSAGE(all, (all ? "" : all.error().message));
-    return std::move(*all);
-  }
-
-  std::vector<fbs::TraceBatchT> batches() const {
-    auto from = trace::trace_reader::open(file);
-    REQUIRE(from);
-    std::vector<fbs::TraceBatchT> out;
-    while (true) {
-      auto b = from->next();
-      REQUIRE(b);
-      if (!*b) return out;
-      out.push_back((*b)->unpack());
-    }
-  }
-
-  void write(const std::vector<fbs::TraceBatchT>& batches) const {
-    auto to = trace::trace_writer::create(file);
-    REQUIRE(to);
-    for (const auto& b : batches) REQUIRE(to->append(make_msg<fbs::TraceBatch>({}, b)));
-    REQUIRE(to->finish());
-  }
-
-  std::string bytes() const {
-    auto text = io::read_file(file, 64u << 20);
-    REQUIRE(text);
-    return *text;
-  }
-};
-
-replay_result again(const logged_actor& log) {
-  auto done = replay::replay(log);
-  REQUIRE_MESSAGE(done, (done ? "" : render(done.error())));
-  return std::move(*done);
-}
-
-std::string text_of(const replay_result& o) {
-  std::string out = o.actor + ":";
-  for (const auto& d : o.differences)
-    out += "\n" + std::to_string(d.message) + " " + d.given + ": " + d.said + " " + d.field + " " +
-           d.recorded + " / " + d.replayed;
-  for (const auto& r : o.remarks) out += "\n" + r;
-  return out;
-}
-
 bool is_castable(const logged_actor& s) {
   return s.kind == "stage" || s.kind == "run" || s.kind == "coordinator";
-}
-
-/// Every field of the first event that `chosen` takes.
-template <class Chosen, class Change>
-uint64_t alter(std::vector<fbs::TraceBatchT>& batches, Chosen chosen, Change change) {
-  uint64_t given = 0;
-  for (auto& b : batches)
-    for (auto& e : b.log) {
-      if (e->kind == fbs::ActorLogKind::got) ++given;
-      if (!chosen(*e)) continue;
-      change(*e);
-      return given;
-    }
-  FAIL("no such event");
-  return 0;
-}
-
-/// A message of type T within an event, changed.
-template <class T, class Change>
-bool rewrite(fbs::ActorLogEventT& e, Change change) {
-  for (auto& p : e.parts) {
-    if (p->kind != fbs::ActorLogPartKind::message) continue;
-    auto m = decode(p->message);
-    if (!m || m->type() != msg<T>::type_id) continue;
-    auto t = msg<T>(*m).unpack();
-    change(t);
-    message_context c;
-    c.epoch = m->epoch();
-    p->message = encode(make_msg<T>(c, t));
-    return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -171,96 +72,6 @@ TEST_CASE("replay: logs with faults in them are replayed, too") {
       CHECK_MESSAGE(o.differences.empty(), text_of(o));
     }
   }
-}
-
-TEST_CASE("replay: a pacer decides the same again by the same readings, another one by others") {
-  auto budgeted = small();
-  budgeted.budget_w = 1.2 * sim::least_budget_w(budgeted);
-  recorded r("pacer", budgeted);
-  auto log = choose(r.read(), "pacer");
-  REQUIRE_MESSAGE(log, (log ? "" : render(log.error())));
-  const auto same = again(*log);
-  CHECK_MESSAGE(same.differences.empty(), text_of(same));
-  CHECK(same.given == log->given());
-  CHECK(same.given > 10);
-  CHECK(same.recorded > 0);
-  CHECK(same.recorded == same.replayed);
-  auto batches = r.batches();
-  const auto at = alter(
-      batches,
-      [](fbs::ActorLogEventT& e) {
-        return e.kind == fbs::ActorLogKind::got &&
-               rewrite<fbs::PaceTaken>(e, [](auto& t) { t.budget_w = 1; });
-      },
-      [](auto&) {});
-  r.write(batches);
-  log = choose(r.read(), "pacer");
-  REQUIRE(log);
-  const auto other = again(*log);
-  REQUIRE_FALSE(other.differences.empty());
-  CHECK(other.differences.front().message >= at);
-}
-
-namespace {
-
-sim::simulation_options under_budget() {
-  auto out = small();
-  out.power_parent_w = 3 * sim::least_budget_w(out);
-  out.dead_after_ms = std::max<int64_t>(out.dead_after_ms, 1000);
-  return out;
-}
-
-}  // namespace
-
-TEST_CASE("replay: a pacer under a power budget finds it again, and has the leases that it had") {
-  recorded r("pacer", under_budget());
-  auto log = choose(r.read(), "pacer");
-  REQUIRE_MESSAGE(log, (log ? "" : render(log.error())));
-  const auto same = again(*log);
-  CHECK_MESSAGE(same.differences.empty(), text_of(same));
-  CHECK(same.given == log->given());
-  CHECK(same.recorded > 0);
-  CHECK(same.recorded == same.replayed);
-  const auto granted = std::ranges::count_if(log->turns, [](const auto& turn) {
-    return turn.given && cast<fbs::PowerGrant>(message_in(turn.given->parts));
-  });
-  CHECK(granted > 3);
-  auto batches = r.batches();
-  const auto at = alter(
-      batches,
-      [](fbs::ActorLogEventT& e) {
-        return e.kind == fbs::ActorLogKind::got &&
-               rewrite<fbs::PowerGrant>(e, [](auto& g) { g.cap_mw /= 2; });
-      },
-      [](auto&) {});
-  r.write(batches);
-  log = choose(r.read(), "pacer");
-  REQUIRE(log);
-  const auto other = again(*log);
-  REQUIRE_FALSE(other.differences.empty());
-  CHECK(other.differences.front().message >= at);
-}
-
-TEST_CASE("replay: a pacer whose recording does not tell which life it is of is refused") {
-  recorded r("pacer", under_budget());
-  auto log = choose(r.read(), "pacer");
-  REQUIRE(log);
-  log->record->incarnation = 0;
-  const auto refused = replay::replay(*log);
-  REQUIRE_FALSE(refused);
-  CHECK(refused.error().code == errc::unavailable);
-}
-
-TEST_CASE("replay: what a pacer under a budget has computed itself is what was read then") {
-  auto o = under_budget();
-  auto log = choose(recorded("pacer", o).read(), "pacer");
-  REQUIRE(log);
-  log->record->machine = "boot";  // of a head whose own time counts: each tick reads it first
-  for (auto& turn : log->turns)
-    if (turn.given && summary_of(turn.given->parts) == "tick")
-      turn.readings.insert(turn.readings.begin(), {1, 1, 1, 1});
-  const auto same = again(*log);
-  CHECK_MESSAGE(same.differences.empty(), text_of(same));
 }
 
 namespace {
