@@ -68,6 +68,7 @@ std::optional<fbs::JobClocksT> job_slack::made(const fbs::StepMadeT& step, uint3
                                                int64_t now_ns) {
   if (step.replica_s.empty()) return std::nullopt;
   if (!std::ranges::all_of(step.replica_s, is_finite_time)) return std::nullopt;  // JSL-5
+  note_given_back(step);
   if (!plan_) plan_ = look_ ? look_() : nullptr;
   if (!plan_) return profile_ ? profile_->made(step, epoch, now_ns) : std::nullopt;
   if (!plan_->policy) return unplanned(epoch);
@@ -113,7 +114,35 @@ std::string job_slack::state() const {
   return fmt::format("off: {}", to_string(policy_->reason()));
 }
 
+/// JSL-7. It is foreign, and counts for words alone.
+void job_slack::note_given_back(const fbs::StepMadeT& step) {
+  if (step.given_back > 0 && given_back_ == 0) given_back_since_ = step.step;
+  ranks_ = step.ranks;
+  given_back_ = step.given_back;
+  given_back_to_ = step.given_back_to;
+}
+
+/// Whether ranks are told of any that could be given back.
+bool job_slack::has_clocks() const {
+  if (!plan_ && profile_) return profile_->state() == profiling_state;
+  return plan_ && plan_->policy && policy_ &&
+         std::ranges::any_of(points_, [](const auto& p) { return p.has_value(); });
+}
+
+/// JSL-7
 std::string job_slack::words() const {
+  const auto taken = taken_words();
+  if (given_back_ == 0 || !has_clocks()) return taken;
+  const auto back = fmt::format(
+      "given back at {} of {} ranks since step {}: {} compute{} on their devices", given_back_,
+      ranks_, given_back_since_,
+      given_back_to_ == 1 ? "1 other process" : fmt::format("{} other processes", given_back_to_),
+      given_back_to_ == 1 ? "s" : "");
+  return given_back_ < ranks_ ? fmt::format("{}; {}", taken, back)
+                              : fmt::format("{}; {}", back, taken);
+}
+
+std::string job_slack::taken_words() const {
   if (!plan_ && profile_) return profile_->words();
   if (!policy_) return state();
   auto out = state();

@@ -15,6 +15,9 @@
 //     before there is a plan and between two, so that what is normal for a rank stays so.
 //   JSL-6  Until there is a plan the job measures its profile, where it has none (job_profile.hpp).
 //     Where no plan can be made of that, all have the highest clocks, and why is said once.
+//   JSL-7  While clocks of some ranks are given back to others who compute on their devices
+//     (SGV-10), words() says at how many, since which step, and to how many processes; of all ranks
+//     it says that first, for nothing of what is planned is taken.
 //   JSL-5  What ranks say they took is foreign: a step of no finite time is none.
 #pragma once
 
@@ -70,7 +73,7 @@ class job_slack {
   std::optional<fbs::JobClocksT> made(const fbs::StepMadeT& step, uint32_t epoch, int64_t now_ns);
   /// "planned", "off: paced".
   std::string state() const;
-  /// For a person, with how long a step is to be, and the one at whose end that began.
+  /// For a person, with how long a step is to be, and the one at whose end that began. JSL-7
   std::string words() const;
 
  private:
@@ -80,6 +83,9 @@ class job_slack {
   void put_notice(fbs::JobClocksT& into);
   void put_tables(fbs::JobClocksT& into) const;
   std::unique_ptr<fbs::ReplicaClocksT> clocks_at(size_t point) const;
+  void note_given_back(const fbs::StepMadeT& step);
+  bool has_clocks() const;
+  std::string taken_words() const;
 
   slack_look look_;
   std::optional<job_profile> profile_;
@@ -92,6 +98,9 @@ class job_slack {
   std::vector<std::optional<size_t>> points_;  ///< of replicas, as the run knows them
   std::string told_state_, noticed_;
   uint64_t since_step_ = 0;  ///< at whose end that state began
+  // JSL-7: of the last step.
+  uint32_t ranks_ = 0, given_back_ = 0, given_back_to_ = 0;
+  uint64_t given_back_since_ = 0;  ///< the step at whose end that was first told
 };
 
 }  // namespace troupe::power

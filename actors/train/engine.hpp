@@ -165,6 +165,9 @@ struct step_outcome {
   uint64_t document_pairs = 0;
   uint64_t late_clocks = 0;    ///< operations that began at a lower clock than theirs
   bool clocks_failed = false;  ///< none is set any more
+  /// Processes of others that compute on its device, for which its clocks are given back; 0: they
+  /// are not.
+  unsigned clocks_given_back_to = 0;
   /// From a command to what holds its pace until its effect was seen, as measured last; -1: nothing
   /// was set yet, or nothing holds it.
   int64_t actuation_p50_ns = -1, actuation_p99_ns = -1;

@@ -104,6 +104,7 @@ void rank_engine::tell_clocks(step_outcome& out) {
   if (!clocks_) return;
   out.late_clocks = clocks_->take_late();
   out.clocks_failed = clocks_->has_failed();
+  out.clocks_given_back_to = clocks_->given_back_to();
 }
 
 }  // namespace troupe::train

@@ -321,12 +321,15 @@ void tell_step_made(run_pointer self, uint64_t step, double took_ms,
     m.sets_clocks = st.slack.sets_clocks;
     m.saves_energy = st.slack.saves_energy;
     m.paced = is_paced(st);
+    m.ranks = static_cast<uint32_t>(parts.size());
     for (size_t r = 0; r < parts.size(); ++r) {
       const auto place = plan.ranks[r].at.place();
       if (place.pipeline == 0)
         m.replica_s[static_cast<size_t>(place.data)] = pipeline_s(of_ranks[r]);
       m.late += parts[r]->late_clocks();
       m.failed += parts[r]->clocks_failed() ? 1 : 0;
+      m.given_back += parts[r]->clocks_given_back_to() > 0 ? 1 : 0;
+      m.given_back_to += parts[r]->clocks_given_back_to();
       m.paced = m.paced || parts[r]->power_wait_ms() > 0;
     }
     for (const auto& l : st.slack.ladders)

@@ -477,6 +477,7 @@ msg<fbs::StepDone> step_done(worker_pointer self, const msg<fbs::FinishStep>& m,
     d.document_pairs = outcome.document_pairs;
     d.late_clocks = outcome.late_clocks;
     d.clocks_failed = outcome.clocks_failed;
+    d.clocks_given_back_to = outcome.clocks_given_back_to;
     d.pauses = outcome.pauses;
   });
 }

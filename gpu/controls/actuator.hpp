@@ -77,6 +77,9 @@ class actuator {
   /// What a person is to know of what check_clock() has found, that is no error; empty: nothing
   /// since it was asked last.
   virtual std::string take_note() { return {}; }
+  /// Processes of others that compute there, for which clocks are given back, as check_clock() has
+  /// found it last, a count; 0: they are not given back.
+  virtual unsigned given_back_to() const { return 0; }
 };
 
 }  // namespace troupe::gpu::controls

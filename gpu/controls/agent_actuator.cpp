@@ -148,6 +148,7 @@ status agent_actuator::ask_about_clock(agent_verb verb, int mhz) {
   if (!answer) return answer.error();
   if (answer->outcome != agent_outcome::done)
     return agent_failed(to_string(kind_), at_.agent_socket.native(), answer->why);
+  if (verb == agent_verb::check_clock) given_back_to_ = answer->given_back_to;
   std::lock_guard lock(mutex_);
   if (!answer->why.empty()) note_ = answer->why;
   return {};

@@ -77,6 +77,7 @@ class agent_actuator final : public actuator {
   status set_clock(int mhz) override;
   status check_clock() override;
   std::string take_note() override;
+  unsigned given_back_to() const override { return given_back_to_; }
 
  private:
   agent_actuator(control_place at, setting_kind kind) : at_(std::move(at)), kind_(kind) {}
@@ -93,6 +94,7 @@ class agent_actuator final : public actuator {
   std::string agent_;
   std::vector<int> clocks_;
   std::atomic<bool> over_ = false, gone_ = false;
+  std::atomic<unsigned> given_back_to_ = 0;
   std::mutex asking_;  ///< one question at a time
   uint32_t sequence_ = 0;
   mutable std::mutex mutex_;

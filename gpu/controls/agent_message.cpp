@@ -141,10 +141,10 @@ std::vector<std::byte> to_bytes(const agent_answer& a) {
   const auto why = b.CreateString(printable(a.why, agent_reason_length));
   const auto agent = b.CreateString(cut_to(a.agent, agent_name_bytes));
   const auto clocks = b.CreateVector(told_clocks(a.clocks_mhz));
-  const auto root =
-      wire::CreateAgentAnswer(b, a.sequence, static_cast<wire::AgentOutcome>(a.outcome), why, agent,
-                              a.facts.least, a.facts.most, a.facts.resolution, a.facts.saves_energy,
-                              a.facts.p50_ns.value_or(-1), a.facts.p99_ns.value_or(-1), clocks);
+  const auto root = wire::CreateAgentAnswer(
+      b, a.sequence, static_cast<wire::AgentOutcome>(a.outcome), why, agent, a.facts.least,
+      a.facts.most, a.facts.resolution, a.facts.saves_energy, a.facts.p50_ns.value_or(-1),
+      a.facts.p99_ns.value_or(-1), clocks, a.given_back_to);
   b.FinishSizePrefixed(root, answer_mark);
   return bytes_in(b);
 }
@@ -186,6 +186,7 @@ result<agent_answer> parse_agent_answer(std::span<const std::byte> whole) {
   out.facts.p50_ns = delay_in(a->p50_ns());
   out.facts.p99_ns = delay_in(a->p99_ns());
   TROUPE_CHECK(read_clocks(a->clocks_mhz(), out.clocks_mhz));
+  out.given_back_to = a->given_back_to();
   return out;
 }
 

@@ -63,6 +63,7 @@ struct agent_answer {
   std::string agent = {};     ///< its name
   actuator_facts facts = {};  ///< without a name
   std::vector<int> clocks_mhz = {};  ///< to take: as actuator::clocks_mhz()
+  unsigned given_back_to = 0;        ///< to check_clock: as actuator::given_back_to()
 };
 
 /// How long the message is that begins so, with its prefix; none: the prefix is not there as a

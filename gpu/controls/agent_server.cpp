@@ -302,10 +302,10 @@ class agent_server::work {
     c.has_clock = c.has_clock || sets;
     const auto done =
         sets ? controls_->set_clock(*c.target, r.clock_mhz) : controls_->check_clock(*c.target);
-    if (!done)
-      put_reason(out, done.error());
-    else if (!sets)
-      out.why = controls_->take_note(*c.target);
+    if (!done) put_reason(out, done.error());
+    if (!done || sets) return out;
+    out.why = controls_->take_note(*c.target);
+    out.given_back_to = controls_->given_back_to(*c.target);
     return out;
   }
 

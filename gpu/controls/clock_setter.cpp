@@ -57,7 +57,7 @@ std::optional<clock_setter::moment> clock_setter::next_look() const {
 
 /// CKS-5
 std::optional<clock_setter::moment> clock_setter::next_visit() const {
-  if (in_force_mhz_ == highest_clock_mhz) return std::nullopt;
+  if (in_force_mhz_ == highest_clock_mhz && given_back_to_ == 0) return std::nullopt;
   return looked_ + terms_.check_every;
 }
 
@@ -115,6 +115,7 @@ void clock_setter::check(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   const auto done = control_->check_clock();
   if (!done) fail(done.error());
+  given_back_to_ = control_->given_back_to();
   if (const auto note = control_->take_note(); !note.empty() && on_noted_) on_noted_(note);
   lock.lock();
   unchecked_since_.reset();

@@ -8,8 +8,9 @@
 //   CKS-3  What was set is read back later: once no wish has come for `check_after`, and before the
 //     next one where the last look is `check_every` ago. Where that fails, or a call does, the
 //     device is let go, nothing is set any more, and `failed` is told of it, once.
-//   CKS-5  While one is set below the highest it is looked at each `check_every` besides, whatever
-//     is wished for: others may come to compute there (SGV-10), of whom `noted` is told.
+//   CKS-5  While one is set below the highest, or is given back, it is looked at each `check_every`
+//     besides, whatever is wished for: others may come to compute there, and go (SGV-10), of whom
+//     `noted` is told.
 //   CKS-4  As it ends, the device is let go (highest_clock_mhz).
 #pragma once
 
@@ -50,6 +51,8 @@ class clock_setter {
   bool is_at_least(int mhz) const { return in_force_mhz_ >= mhz; }
   /// CKS-3
   bool has_failed() const { return failed_; }
+  /// As actuator::given_back_to() at the last look. CKS-5
+  unsigned given_back_to() const { return given_back_to_; }
 
  private:
   using moment = std::chrono::steady_clock::time_point;
@@ -73,6 +76,7 @@ class clock_setter {
   const clock_setter_terms terms_;
   std::atomic<int> in_force_mhz_ = highest_clock_mhz;
   std::atomic<bool> failed_ = false;
+  std::atomic<unsigned> given_back_to_ = 0;
   std::mutex mutex_;
   std::condition_variable told_;
   // Guarded by mutex_.

@@ -192,6 +192,12 @@ std::string machine_controls::take_note(const setting_target& target) {
   return governor ? (*governor)->take_note() : std::string();
 }
 
+unsigned machine_controls::given_back_to(const setting_target& target) const {
+  std::lock_guard lock(mutex_);
+  const auto governor = governor_of(target);
+  return governor ? (*governor)->given_back_to() : 0;
+}
+
 /// MCT-6. Before a pace of all was said that of an agent before holds on.
 status machine_controls::wish(const setting_target& target, int pace_of_1024) {
   std::lock_guard lock(mutex_);

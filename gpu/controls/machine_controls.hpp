@@ -83,6 +83,8 @@ class machine_controls {
   status check_clock(const setting_target& target);
   /// As actuator::take_note().
   std::string take_note(const setting_target& target);
+  /// As actuator::given_back_to().
+  unsigned given_back_to(const setting_target& target) const;
   /// Takes back what was set, as far as that can be; nothing is set afterwards.
   void end() noexcept;
   /// The same of what was not taken over, which stays: who does not come to hold the machine leaves

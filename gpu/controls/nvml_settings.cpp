@@ -21,13 +21,15 @@ std::string uuid_text(const nvml::library& n, nvml::device_handle device) {
   return text;
 }
 
-/// More processes than one: by a list with room for a second.
-bool is_computed_on_by_others(const nvml::library& n, nvml::device_handle device) {
-  std::array<nvml::process_info, 2> room{};
-  auto count = static_cast<unsigned>(room.size());
-  if (!n.compute_processes) return false;
+/// Processes beside one, or as many as the list has room for.
+unsigned others_on(const nvml::library& n, nvml::device_handle device) {
+  std::array<nvml::process_info, 64> room{};
+  constexpr auto most = static_cast<unsigned>(room.size());
+  auto count = most;
+  if (!n.compute_processes) return 0;
   const int answer = n.compute_processes(device, &count, room.data());
-  return answer == nvml::insufficient_size || (answer == nvml::success && count > 1);
+  if (answer == nvml::insufficient_size) return most;
+  return answer == nvml::success && count > 1 ? count - 1 : 0;
 }
 
 }  // namespace
@@ -63,7 +65,7 @@ status nvml_settings::check_unshared() const {
   if (target_.is_machines) return {};
   // Of a process that was killed the driver may know for a moment more.
   const auto until = std::chrono::steady_clock::now() + at_.patience;
-  while (is_computed_on_by_others(n, device_)) {
+  while (others_on(n, device_) > 0) {
     if (std::chrono::steady_clock::now() >= until)
       return shared_device(to_string(target_.kind), "several processes compute on " + target_.gpu);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -71,8 +73,8 @@ status nvml_settings::check_unshared() const {
   return {};
 }
 
-bool nvml_settings::is_shared() const {
-  return is_computed_on_by_others(session_->functions(), device_);
+unsigned nvml_settings::others() const {
+  return others_on(session_->functions(), device_);
 }
 
 result<machine_setting> nvml_settings::clocks() {

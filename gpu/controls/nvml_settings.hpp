@@ -32,7 +32,7 @@ class nvml_settings final : public setting_port {
   result<std::vector<machine_setting>> find(const std::vector<found_setting>& before) override;
   status write(const std::string& where, uint64_t value) override;
   result<uint64_t> read_back(const std::string& where, uint64_t written) override;
-  bool is_shared() const override;
+  unsigned others() const override;
 
  private:
   nvml_settings(control_place at, setting_target target,

@@ -3,8 +3,8 @@
 // counts what began at a lower one than its own.
 //
 // Invariants
-//   OCL-1  No call waits for the device's clock (CKS-1). All but take_late() and has_failed() come
-//     from one thread: that of the stream which tells of its operations.
+//   OCL-1  No call waits for the device's clock (CKS-1). All but take_late(), has_failed() and
+//     given_back_to() come from one thread: that of the stream which tells of its operations.
 //   OCL-2  A pass without a table, and what comes behind the last operation of one, runs at the
 //     highest clock: what updates weights, saves and checks them has no slack. A table that holds
 //     keeps its last clock until the next pass: what a clock costs is measured by whole steps.
@@ -49,6 +49,7 @@ class operation_clocks {
   /// Since it was asked last.
   uint64_t take_late() { return late_.exchange(0); }
   bool has_failed() const { return setter_.has_failed(); }
+  unsigned given_back_to() const { return setter_.given_back_to(); }
 
  private:
   bool is_of_one_thread();

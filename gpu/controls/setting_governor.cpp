@@ -301,7 +301,7 @@ uint64_t setting_governor::wanted_of(const setting_range& range) const {
 bool setting_governor::sets_clocks() const {
   std::lock_guard lock(mutex_);
   if (!lock_ || is_limit(target_.kind)) return false;
-  return !target_.is_machines || !port_->is_shared();
+  return !target_.is_machines || port_->others() == 0;
 }
 
 std::vector<int> setting_governor::clocks_mhz() const {
@@ -337,8 +337,13 @@ status setting_governor::write_clock() {
 status setting_governor::look_for_others() {
   if (clock_mhz_ == highest_clock_mhz && !sharing_.is_shared()) return {};
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  const bool has_changed = sharing_.look(port_->is_shared(), now / std::chrono::nanoseconds(1));
+  const bool has_changed = sharing_.look(port_->others(), now / std::chrono::nanoseconds(1));
   return has_changed ? write_clock() : status{};
+}
+
+unsigned setting_governor::given_back_to() const {
+  std::lock_guard lock(mutex_);
+  return sharing_.others();
 }
 
 std::string setting_governor::take_note() {

@@ -20,7 +20,8 @@
 //     the error.
 //   SGV-10 While another process than the job's computes on a GPU it has no clock of an operation
 //     (sharing_policy.hpp): those in force when it comes are given back as they are looked at
-//     next, and taken again once it is gone. A person hears of each of both once.
+//     next, and taken again once it is gone. A person hears of each of both once, and is told
+//     with each step as long as they are (given_back_to).
 //   SGV-6  What is taken back is no longer this program's to set, whatever else stays. Processors
 //     that are offline keep nobody from the others: what was found of them goes from record to
 //     record until it can be set.
@@ -87,6 +88,8 @@ class setting_governor final : public actuator {
   /// SGV-10. Errors: setting_not_in_force; what the system or the driver says.
   status check_clock() override;
   std::string take_note() override;
+  /// SGV-10
+  unsigned given_back_to() const override;
   /// Ends it where it has taken over: what it found so stays. SGV-8
   void leave() noexcept;
   /// Ends it: what it has set stays, with what was found before it. SGV-8

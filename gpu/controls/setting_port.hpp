@@ -51,8 +51,8 @@ class setting_port {
   virtual result<uint64_t> read_back(const std::string& where, uint64_t written) = 0;
   /// Whether what was set may read lower than it is (SGV-7).
   virtual bool is_held_lower() const { return false; }
-  /// Whether several processes compute on it, as far as that is known.
-  virtual bool is_shared() const { return false; }
+  /// Processes that compute on it beside one that is the job's, as far as that is known.
+  virtual unsigned others() const { return 0; }
 };
 
 /// Errors: no_such_setting.

@@ -5,8 +5,9 @@
 
 namespace troupe::gpu::controls {
 
-bool sharing_policy::look(bool finds_others, int64_t now_ns) {
-  if (finds_others) {
+bool sharing_policy::look(unsigned others, int64_t now_ns) {
+  if (others > 0) {
+    others_ = others;
     const bool was_shared = std::exchange(found_ns_, now_ns).has_value();
     if (!was_shared && !std::exchange(told_shared_, true)) news_ = news::shared;
     return !was_shared;

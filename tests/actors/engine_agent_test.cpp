@@ -2,6 +2,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "gpu/controls/operation_clocks.hpp"
 #include "tests/actors/replicas.hpp"
 #include "tests/gpu/controls/made_devices.hpp"
+#include "tests/gpu/controls/scripted_agent.hpp"
 
 using namespace troupe;
 using namespace troupe::train;
@@ -82,6 +84,25 @@ struct asking_engine {
   }
 };
 
+/// An agent that has set all it is asked for, and finds others on the device at each look.
+struct agent_among_others {
+  controls::made::scripted_agent agent;
+  std::jthread answers{[this] {
+    agent.welcome();
+    while (const auto r = agent.hear()) {
+      const bool looks = r->verb == controls::agent_verb::check_clock;
+      const bool takes = r->verb == controls::agent_verb::take;
+      agent.answer({r->sequence,
+                    controls::agent_outcome::done,
+                    looks ? "others compute on it" : "",
+                    "rack7",
+                    {},
+                    takes ? std::vector{3000, 1500} : std::vector<int>(),
+                    looks ? 2U : 0U});
+    }
+  }};
+};
+
 }  // namespace
 
 TEST_CASE("ENG-14: engine: where the agent that sets its device is gone it goes on, and says so") {
@@ -136,4 +157,31 @@ TEST_CASE(
   const auto next = asking.step(3, {});
   CHECK(next.loss_sum > 0);
   CHECK(next.pauses);
+}
+
+TEST_CASE("ENG-15: engine: for whom its clocks are given back is noticed, and told with the step") {
+  agent_among_others others;
+  std::promise<std::string> noticed;
+  replicas one(1, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32, [&](engine_options o) {
+    o.job = "tiny";
+    o.control = {"cpufreq"};
+    o.controls = {};
+    o.controls.agent_patience = std::chrono::minutes(1);
+    o.clocks_operations = true;
+    o.agent_socket = others.agent.name.string();
+    o.on_notice = [&, told = false](const std::string& text) mutable {
+      if (!std::exchange(told, true)) noticed.set_value(text);
+    };
+    return rank_engine::make(o);
+  });
+  op_order begin{pipeline_op::begin};
+  begin.clocks = controls::clock_table_of({{1200, 3600, 3000}, {1500, 3600, 3000}}, 0.01);
+  one.ranks[0]->run(begin, {});
+  one.ranks[0]->run({pipeline_op::forward, 0, 0, 0}, [](const status&) {});
+  auto told = noticed.get_future();
+  REQUIRE(told.wait_for(std::chrono::minutes(1)) == std::future_status::ready);
+  CHECK(told.get() == "others compute on it (power.slack)");
+  const auto done = one.finish(0, 1).get();
+  CHECK(done.clocks_given_back_to == 2);
+  CHECK_FALSE(done.clocks_failed);
 }

@@ -116,6 +116,26 @@ TEST_CASE("run: of a job that takes slack each step is told, by what its first s
   CHECK(plain.pacer.take_all<fbs::StepMade>().empty());
 }
 
+TEST_CASE("run: at how many ranks clocks are given back, and to how many processes, it tells") {
+  slack_run f;
+  f.start();
+  for (const uint32_t others : {3U, 0U}) {
+    for (size_t i = 0; i < 2; ++i) {
+      const auto asked = f.stages[i].take<fbs::RunStep>();
+      asked.answer<fbs::StepDone>([&](auto& d) {
+        d.step = asked->step();
+        d.rank = static_cast<uint32_t>(i);
+        d.target_count = 4 * static_cast<uint64_t>(i);
+        if (i == 1) d.clocks_given_back_to = others;
+      });
+    }
+    const auto told = f.made();
+    CHECK(told.ranks == 2);
+    CHECK(told.given_back == (others > 0 ? 1 : 0));
+    CHECK(told.given_back_to == others);
+  }
+}
+
 TEST_CASE("RSL-1, RSL-2: run: ranks have the clocks that fit, from the next step on") {
   slack_run f;
   f.start();

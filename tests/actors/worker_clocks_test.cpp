@@ -64,11 +64,13 @@ TEST_CASE("worker: what of clocks came late, or cannot be set, is told with the 
   CHECK(ready.saves_energy);
   CHECK(ready.clocks_mhz == std::vector<uint32_t>{1400, 700});
   f.script->outcome.late_clocks = 3;
+  f.script->outcome.clocks_given_back_to = 2;
   f.script->outcome.clocks_failed = f.script->outcome.pauses = true;
   const auto number = f.finish(false);
   f.complete("update 9 by 0.25");
   const auto done = f.answer<fbs::StepDone>(number);
   CHECK(done.late_clocks == 3);
   CHECK(done.clocks_failed);
+  CHECK(done.clocks_given_back_to == 2);
   CHECK(done.pauses);
 }

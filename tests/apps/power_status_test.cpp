@@ -259,6 +259,9 @@ TEST_CASE("power status, power why: what comes of slack is said where a job take
                                        value) != std::string::npos;
   };
   CHECK(taken("1\n"));
+  job.pacer.slack = "given back at 2 of 2 ranks since step 9: 1 other process; planned";
+  CHECK(taken("0
+"));
   job.pacer.slack = "off: paced, since step 12";
   CHECK(taken("0\n"));
   job.pacer.slack.clear();

@@ -208,6 +208,42 @@ TEST_CASE("JSL-4: slack: replicas that are slowed for a straggler say by how muc
   CHECK(slowed_s > usual_s);
 }
 
+TEST_CASE("JSL-7: slack: while clocks are given back it says where, since when and for how many") {
+  training_job job;
+  job.made.ranks = 8;
+  job.made.given_back = 2;
+  job.made.given_back_to = 3;
+  for (job.made.step = 1; job.made.step < static_cast<uint64_t>(steps_measured); ++job.made.step) {
+    job.step();
+    CHECK(job.slack.words().find("given back") == std::string::npos);  // none has any
+  }
+  job.made.given_back = job.made.given_back_to = 0;
+  REQUIRE(job.step());
+  const auto planned = job.slack.words();
+  job.made.step = 12;
+  job.made.given_back = 2;
+  job.made.given_back_to = 3;
+  CHECK_FALSE(job.step());  // a run does as before
+  CHECK(job.slack.words() ==
+        planned +
+            "; given back at 2 of 8 ranks since step 12: 3 other processes compute on their "
+            "devices");
+  job.made.step = 13;
+  job.made.given_back = job.made.given_back_to = 1;
+  job.step();
+  CHECK(job.slack.words() ==
+        planned +
+            "; given back at 1 of 8 ranks since step 12: 1 other process computes on their "
+            "devices");
+  job.made.given_back = job.made.given_back_to = 8;
+  job.step();
+  CHECK(job.slack.words().starts_with("given back at 8 of 8 ranks since step 12: 8 other "));
+  CHECK(job.slack.words().ends_with(planned));
+  job.made.given_back = job.made.given_back_to = 0;
+  job.step();
+  CHECK(job.slack.words() == planned);
+}
+
 TEST_CASE("slack: while there is no plan yet nothing is told") {
   job_slack waits([]() -> planned_slack_ptr { return nullptr; });
   training_job job;
@@ -249,6 +285,10 @@ TEST_CASE("pacer: of a job that takes slack it says which clocks operations have
   CHECK(f.status().slack.ends_with(fmt::format(" s, since step {}", steps_measured - 1)));
   f.run.tell(f.target, make_msg<fbs::StepMade>(f.context(), job.made));
   CHECK(f.status().slack.ends_with(fmt::format(" s, since step {}", steps_measured - 1)));
+  job.made.given_back = job.made.given_back_to = 1;  // JSL-7: its status follows
+  f.run.tell(f.target, make_msg<fbs::StepMade>(f.context(), job.made));
+  CHECK(f.status().slack.find("given back at 1 of ") != std::string::npos);
+  CHECK(f.run.take_all<fbs::JobClocks>().empty());
   scripted_pacer without;
   without.start({0, pacer_epoch});
   without.run.tell(without.target, make_msg<fbs::StepMade>(without.context(), job.made));

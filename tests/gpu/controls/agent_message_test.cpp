@@ -52,6 +52,7 @@ TEST_CASE("AGM-2: agent message: what is written is read") {
   a.facts.least = 0.25;
   a.facts.saves_energy = true;
   a.facts.p99_ns = 5'000'000;
+  a.given_back_to = 2;
   const auto answer = parse_agent_answer(to_bytes(a));
   REQUIRE(answer);
   CHECK(answer->sequence == 9);
@@ -63,6 +64,7 @@ TEST_CASE("AGM-2: agent message: what is written is read") {
   CHECK(answer->facts.saves_energy);
   CHECK_FALSE(answer->facts.p50_ns);
   CHECK(answer->facts.p99_ns == 5'000'000);
+  CHECK(answer->given_back_to == 2);
 }
 
 TEST_CASE(

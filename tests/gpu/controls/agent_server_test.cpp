@@ -26,6 +26,7 @@
 #include "gpu/controls/open_actuator.hpp"
 #include "gpu/controls/seat.hpp"
 #include "tests/gpu/controls/made_devices.hpp"
+#include "tests/gpu/controls/scripted_agent.hpp"
 #include "tests/gpu/controls/served_machine.hpp"
 
 using namespace troupe;
@@ -34,40 +35,6 @@ using namespace troupe::gpu::controls::made;
 using namespace std::chrono_literals;
 
 namespace {
-
-/// An agent that answers what it is told to, or nothing; each wait ends within a minute.
-struct silent_agent {
-  scratch folder;
-  std::filesystem::path name = folder / "s";
-  std::optional<io::local_listener> listener;
-  io::unique_fd peer;
-
-  silent_agent() {
-    auto made = io::local_listener::make(name, "");
-    REQUIRE(made);
-    listener.emplace(std::move(*made));
-  }
-  void welcome() {
-    pollfd at{listener->fd(), POLLIN, 0};
-    CHECK(::poll(&at, 1, 60'000) == 1);
-    peer = listener->accept();
-  }
-  /// None: it was hung up on, or said nothing that is a request.
-  std::optional<agent_request> hear() {
-    const auto until = std::chrono::steady_clock::now() + 60s;
-    std::vector<std::byte> in(4);
-    if (!io::receive_local(peer.get(), in, until)) return std::nullopt;
-    const auto bytes = agent_message_bytes(in);
-    if (!bytes) return std::nullopt;
-    in.resize(bytes->value_or(4));
-    if (!io::receive_local(peer.get(), std::span(in).subspan(4), until)) return std::nullopt;
-    auto read = parse_agent_request(in);
-    return read ? std::optional(*read) : std::nullopt;
-  }
-  void answer(const agent_answer& a) const {
-    CHECK(io::send_local(peer.get(), to_bytes(a), std::chrono::steady_clock::now() + 60s));
-  }
-};
 
 const std::string found = "3000000\n", half = "1500000\n";  // a quarter of the pace
 
@@ -436,16 +403,18 @@ TEST_CASE("AGA-6: agent server: a clock that does not bind is found out as it is
 }
 
 TEST_CASE("AGA-6: agent server: what an agent has found of a clock is told, and once") {
-  silent_agent silent;
+  scripted_agent silent;
   auto at = control_place();
   at.agent_socket = silent.name;
   at.agent_patience = 60s;
   std::string first, second;
   bool was_in_force = false;
+  unsigned given_back_to = 0;
   std::thread rank([&] {
     auto made = agent_actuator::make(at, {setting_kind::cpufreq, ""}, {"tiny", 0, 1});
     if (!made) return;
     was_in_force = bool{(*made)->check_clock()};
+    given_back_to = (*made)->given_back_to();
     first = (*made)->take_note();
     second = (*made)->take_note();
   });
@@ -453,18 +422,24 @@ TEST_CASE("AGA-6: agent server: what an agent has found of a clock is told, and 
   const auto take = silent.hear();
   silent.answer({take ? take->sequence : 0, agent_outcome::done, "", "rack7", {}, {3000, 1500}});
   const auto check = silent.hear();
-  silent.answer(
-      {check ? check->sequence : 0, agent_outcome::done, "others compute there", "rack7", {}, {}});
+  silent.answer({check ? check->sequence : 0,
+                 agent_outcome::done,
+                 "others compute there",
+                 "rack7",
+                 {},
+                 {},
+                 2});
   rank.join();
   REQUIRE(check);
   CHECK(check->verb == agent_verb::check_clock);
   CHECK(was_in_force);
   CHECK(first == "others compute there");
   CHECK(second.empty());
+  CHECK(given_back_to == 2);
 }
 
 TEST_CASE("AGA-5: agent server: who ends waits for no answer, nor does who asks just then") {
-  silent_agent silent;
+  scripted_agent silent;
   auto at = control_place();
   at.agent_socket = silent.name;
   at.agent_patience = 60s;

@@ -113,6 +113,23 @@ TEST_CASE("CKS-5: clock setter: one that stays set is looked at again, and a not
   CHECK_FALSE(setter.has_failed());
 }
 
+TEST_CASE(
+    "CKS-5: clock setter: for whom a clock is given back is looked at until nobody is there") {
+  const auto device = std::make_shared<made_clock>();
+  clock_setter setter(device, {}, {1ms, 1ms});
+  device->give_back_to(2);
+  setter.wish(1000);
+  device->await_checks(2);
+  CHECK(setter.given_back_to() == 2);  // the first look is through
+  setter.wish(highest_clock_mhz);
+  device->done(2);
+  device->give_back_to(0);
+  const auto until = std::chrono::steady_clock::now() + 60s;  // it is looked at all the same
+  while (setter.given_back_to() > 0 && std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  CHECK(setter.given_back_to() == 0);
+}
+
 TEST_CASE("CKS-3: clock setter: a clock that is refused ends it, too") {
   const auto device = std::make_shared<made_clock>();
   awaited_failure failure;

@@ -40,9 +40,18 @@ class made_clock final : public actuator {
     return std::exchange(note_, {});
   }
 
+  unsigned given_back_to() const override {
+    std::lock_guard lock(mutex_);
+    return given_back_to_;
+  }
+
   void note(std::string text) {
     std::lock_guard lock(mutex_);
     note_ = std::move(text);
+  }
+  void give_back_to(unsigned others) {
+    std::lock_guard lock(mutex_);
+    given_back_to_ = others;
   }
 
   void hang(bool on) {
@@ -76,12 +85,13 @@ class made_clock final : public actuator {
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable told_;
   std::vector<int> asked_;
   size_t done_ = 0, checks_ = 0;
   bool hangs_ = false, refuses_ = false, lies_ = false;
   std::string note_;
+  unsigned given_back_to_ = 0;
 };
 
 }  // namespace troupe::gpu::controls::made

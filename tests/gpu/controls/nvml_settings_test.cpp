@@ -418,10 +418,15 @@ TEST_CASE("SGV-10: nvml settings: who comes while a clock is in force is not slo
     CHECK(governor.check_clock());
     CHECK(m.card(0).locked_mhz == std::pair(345U, 990U));
     CHECK(governor.take_note().empty());
-    m.card(0).processes = 2;
+    CHECK(governor.given_back_to() == 0);
+    m.card(0).processes = 4;
     CHECK(governor.check_clock());
     CHECK(m.card(0).locked_mhz->second > 990);
     CHECK(governor.take_note().find("GPU-0") != std::string::npos);
+    CHECK(governor.given_back_to() == 3);
+    m.card(0).processes = 200;  // more than are asked for
+    CHECK(governor.check_clock());
+    CHECK(governor.given_back_to() > 3);
     REQUIRE(governor.set_clock(1200));  // nor is one that is asked for meanwhile
     CHECK(m.card(0).locked_mhz->second > 1200);
     REQUIRE(governor.set(1));  // a pace holds all
@@ -433,6 +438,7 @@ TEST_CASE("SGV-10: nvml settings: who comes while a clock is in force is not slo
     CHECK(governor.check_clock());
     CHECK(m.card(0).locked_mhz == std::pair(345U, 1200U));
     CHECK_FALSE(governor.take_note().empty());
+    CHECK(governor.given_back_to() == 0);
   }
 }
 
@@ -467,6 +473,7 @@ TEST_CASE(
   m.card(0).processes = 2;
   CHECK(controls.check_clock(gpu));
   CHECK(m.card(0).locked_mhz->second > 990);
+  CHECK(controls.given_back_to(gpu) == 1);
   CHECK_FALSE(controls.take_note(gpu).empty());
   CHECK(controls.take_note(gpu).empty());
 }
